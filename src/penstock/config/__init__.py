@@ -1,0 +1,1 @@
+"""Typed settings: declared once; file, environment, flags, DescribeConfigs and the reference page come from it."""

@@ -1,0 +1,95 @@
+"""What Penstock asks of a disk, and what it may rely on.
+
+Durability: bytes are safe once `File.sync` returned; a created, renamed or removed name once `sync_directory`
+of its directory returned. Anything else may be lost by a power cut, in any combination.
+Errors are plain `OSError`s. Paths are absolute or relative `str`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """An open file. Positions are explicit: there is no cursor to share between threads."""
+
+    def write(self, buffers: Sequence[Buffer], position: int) -> int:
+        """Write the buffers one after another from `position`; returns how many bytes were taken (may be short)."""
+
+    def read(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes; fewer only at the end of the file. May block."""
+
+    def read_cached(self, position: int, length: int) -> bytearray | None:
+        """The same, but None unless every byte can be had without waiting for the device."""
+
+    def sync(self) -> None:
+        """fdatasync."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def size(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and writing; `create` makes a missing file (its name is durable after sync_directory)."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def list_directory(self, path: str) -> list[str]:
+        """Names in it, sorted; FileNotFoundError if there is no such directory."""
+
+    def make_directory(self, path: str) -> None:
+        """With parents; existing ones are fine. Syncs every directory in which it made a name."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Replaces a file that is already there. Also renames directories."""
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_directory(self, path: str) -> None:
+        """With everything in it."""
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def free_bytes(self, path: str) -> int: ...
+
+
+def read_whole(disk: Disk, path: str) -> bytes:
+    file = disk.open(path)
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()
+
+
+def replace_atomically(disk: Disk, path: str, content: bytes) -> None:
+    """After it returned, `path` holds `content` for good; after a crash inside it, the old content or the new."""
+    temporary = path + ".tmp"
+    file = disk.open(temporary, create=True)
+    try:
+        file.truncate(0)
+        write_fully(file, [content], 0)
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(temporary, path)
+    disk.sync_directory(path.rpartition("/")[0] or ".")
+
+
+def write_fully(file: File, buffers: Sequence[Buffer], position: int) -> int:
+    """Write all of it, going on after short writes; returns the position behind it."""
+    pending = [memoryview(buffer).cast("B") for buffer in buffers]
+    while pending:
+        written = file.write(pending, position)
+        position += written
+        while pending and written >= len(pending[0]):
+            written -= len(pending.pop(0))
+        if pending and written:
+            pending[0] = pending[0][written:]
+    return position

@@ -1,0 +1,89 @@
+"""The real disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+
+from penstock.disk.interface import Buffer
+
+
+class LocalFile:
+    def __init__(self, path: str, flags: int) -> None:
+        self._descriptor = os.open(path, flags | os.O_CLOEXEC, 0o640)
+
+    def write(self, buffers: Sequence[Buffer], position: int) -> int:
+        return os.pwritev(self._descriptor, buffers, position)
+
+    def read(self, position: int, length: int) -> bytes:
+        data = os.pread(self._descriptor, length, position)
+        if len(data) == length or not data:
+            return data
+        parts = [data]
+        received = len(data)
+        while received < length and (data := os.pread(self._descriptor, length - received, position + received)):
+            parts.append(data)
+            received += len(data)
+        return b"".join(parts)
+
+    def read_cached(self, position: int, length: int) -> bytearray | None:
+        data = bytearray(length)
+        try:
+            received = os.preadv(self._descriptor, [data], position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        # A short answer means that the next page is not in the cache.
+        return data if received == length else None
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class LocalDisk:
+    def open(self, path: str, *, create: bool = False) -> LocalFile:
+        return LocalFile(path, os.O_RDWR | os.O_CREAT if create else os.O_RDWR)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def make_directory(self, path: str) -> None:
+        missing = []
+        path = os.path.abspath(path)
+        while not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for directory in reversed(missing):
+            os.mkdir(directory, 0o750)
+            self.sync_directory(os.path.dirname(directory))
+
+    def rename(self, source: str, target: str) -> None:
+        os.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        os.remove(path)
+
+    def remove_directory(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def free_bytes(self, path: str) -> int:
+        return shutil.disk_usage(path).free

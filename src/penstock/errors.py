@@ -1,0 +1,85 @@
+"""Why a request can be refused. Storage and coordination raise `PenstockError`; facades turn it into `Refused`, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Problem(Enum):
+    """Every reason that a client can be told; each protocol edge maps all of them (broker/error_codes.py)."""
+
+    UNKNOWN_TOPIC_OR_PARTITION = auto()
+    UNKNOWN_TOPIC_ID = auto()
+    INCONSISTENT_TOPIC_ID = auto()
+    TOPIC_ALREADY_EXISTS = auto()
+    INVALID_TOPIC_NAME = auto()
+    INVALID_PARTITIONS = auto()
+    INVALID_REPLICATION_FACTOR = auto()
+    INVALID_REPLICA_ASSIGNMENT = auto()
+    INVALID_CONFIG = auto()
+    INVALID_REQUEST = auto()
+    POLICY_VIOLATION = auto()
+    NOT_LEADER = auto()
+    FENCED_LEADER_EPOCH = auto()
+    UNKNOWN_LEADER_EPOCH = auto()
+    OFFSET_OUT_OF_RANGE = auto()
+    OFFSET_NOT_AVAILABLE = auto()
+    CORRUPT_RECORDS = auto()
+    INVALID_RECORD = auto()
+    INVALID_TIMESTAMP = auto()
+    UNSUPPORTED_RECORD_FORMAT = auto()
+    UNSUPPORTED_COMPRESSION = auto()
+    RECORDS_TOO_LARGE = auto()
+    OUT_OF_ORDER_SEQUENCE = auto()
+    DUPLICATE_SEQUENCE = auto()
+    INVALID_PRODUCER_EPOCH = auto()
+    UNKNOWN_PRODUCER = auto()
+    STORAGE_FAILED = auto()
+    NOT_ENOUGH_REPLICAS = auto()
+    REQUEST_TIMED_OUT = auto()
+    INVALID_GROUP_ID = auto()
+    UNKNOWN_GROUP = auto()
+    GROUP_NOT_EMPTY = auto()
+    GROUP_SUBSCRIBED = auto()
+    GROUP_FULL = auto()
+    ILLEGAL_GENERATION = auto()
+    UNKNOWN_MEMBER = auto()
+    MEMBER_ID_REQUIRED = auto()
+    FENCED_INSTANCE_ID = auto()
+    UNRELEASED_INSTANCE_ID = auto()
+    FENCED_MEMBER_EPOCH = auto()
+    STALE_MEMBER_EPOCH = auto()
+    UNSUPPORTED_ASSIGNOR = auto()
+    INVALID_REGULAR_EXPRESSION = auto()
+    INCONSISTENT_GROUP_PROTOCOL = auto()
+    INVALID_SESSION_TIMEOUT = auto()
+    INVALID_COMMIT_OFFSET_SIZE = auto()
+    REBALANCE_IN_PROGRESS = auto()
+    COORDINATOR_LOADING = auto()
+    COORDINATOR_NOT_AVAILABLE = auto()
+    NOT_COORDINATOR = auto()
+    FETCH_SESSION_NOT_FOUND = auto()
+    INVALID_FETCH_SESSION_EPOCH = auto()
+    UNSUPPORTED_VERSION = auto()
+    STORE_CONFLICT = auto()
+
+
+class PenstockError(Exception):
+    """A refusal on its way up. The text says what was wrong and, where someone can act, what to do."""
+
+    def __init__(self, problem: Problem, text: str) -> None:
+        super().__init__(text)
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A refusal as a value."""
+
+    problem: Problem
+    text: str = ""
+
+    @classmethod
+    def by(cls, error: PenstockError) -> Refused:
+        return cls(error.problem, str(error))

@@ -1,0 +1,1 @@
+"""Bytes: framing, bounds, schemas and versions, batch views. Nothing here does IO."""

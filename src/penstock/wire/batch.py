@@ -1,0 +1,108 @@
+"""The v2 record batch as the broker sees it: a 61-byte header in front of opaque bytes.
+
+Base offset and leader epoch lie outside the CRC, so the broker stamps them without touching the rest.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+import crc32c
+
+HEADER_BYTES = 61
+# Base offset and length: what a batch's length field does not count.
+LENGTH_OVERHEAD = 12
+MAGIC = 2
+NO_PRODUCER_ID = -1
+NO_SEQUENCE = -1
+MAX_SEQUENCE = 2**31 - 1
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_BASE_OFFSET = struct.Struct(">q")
+_LEADER_EPOCH = struct.Struct(">i")
+_CRC = struct.Struct(">I")
+_ATTRIBUTES = struct.Struct(">h")
+_MAX_TIMESTAMP = struct.Struct(">q")
+
+_CRC_START = 21
+_COMPRESSION_MASK = 0x07
+_LOG_APPEND_TIME = 0x08
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+
+
+class BatchHeader(NamedTuple):
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """The whole batch in bytes."""
+        return self.length + LENGTH_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence numbers wrap around to 0 behind 2**31 - 1."""
+        return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
+
+    @property
+    def compression(self) -> int:
+        return self.attributes & _COMPRESSION_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & _LOG_APPEND_TIME)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def has_producer(self) -> bool:
+        return self.producer_id >= 0
+
+
+def read_header(data: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
+    """The caller has made sure that HEADER_BYTES are there."""
+    return BatchHeader._make(_HEADER.unpack_from(data, position))
+
+
+def crc_matches(batch: bytes | bytearray | memoryview, header: BatchHeader) -> bool:
+    """`batch` is exactly one whole batch."""
+    return crc32c.crc32c(memoryview(batch)[_CRC_START:]) == header.crc
+
+
+def stamp(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
+    _BASE_OFFSET.pack_into(batch, 0, base_offset)
+    _LEADER_EPOCH.pack_into(batch, 12, leader_epoch)
+
+
+def stamp_append_time(batch: bytearray | memoryview, attributes: int, now_ms: int) -> None:
+    """LogAppendTime lies inside the CRC, so here alone the broker computes it anew."""
+    _ATTRIBUTES.pack_into(batch, 21, attributes | _LOG_APPEND_TIME)
+    _MAX_TIMESTAMP.pack_into(batch, 35, now_ms)
+    _CRC.pack_into(batch, 17, crc32c.crc32c(memoryview(batch)[_CRC_START:]))
