@@ -21,7 +21,11 @@ class Scope(Enum):
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known about one setting; read from a section with `settings_of`."""
+    """What is known about one setting; read from a section with `settings_of`.
+
+    `kind` is bool, int, float, str, or a type with `parse(text)`, which raises ValueError, and `wanted`, which says
+    what it takes.
+    """
 
     name: str
     field: str
@@ -54,9 +58,10 @@ class Setting:
                 raise self._refuse(text, "true or false")
             return text.lower() == "true"
         try:
-            return self.kind(text)
+            return getattr(self.kind, "parse", self.kind)(text)
         except ValueError:
-            raise self._refuse(text, {int: "a whole number", float: "a number"}.get(self.kind, "text")) from None
+            wanted = {int: "a whole number", float: "a number"}.get(self.kind, getattr(self.kind, "wanted", "text"))
+            raise self._refuse(text, wanted) from None
 
     def _refuse(self, text: str, wanted: str) -> PenstockError:
         return PenstockError(Problem.INVALID_CONFIG, f"{self.name}={text!r} is not valid: it must be {wanted}")

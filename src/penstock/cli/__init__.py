@@ -1,0 +1,1 @@
+"""The command line, one file per command. All but `serve` and `log` reach a node over the network."""

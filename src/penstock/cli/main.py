@@ -1,0 +1,26 @@
+"""`penstock`: the root of the command line."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import penstock
+
+app = typer.Typer(name="penstock", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"penstock {penstock.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Penstock: one replicated log that speaks the Kafka protocol."""

@@ -1,0 +1,14 @@
+"""Seed and length of a torture run, as `make torture` gives them; fixed and short in `make test`."""
+
+from __future__ import annotations
+
+import os
+
+
+def seed() -> int:
+    return int(os.environ.get("PENSTOCK_TORTURE_SEED", "1"))
+
+
+def minutes(default: float) -> float:
+    """How long a run with a length of its own should last."""
+    return float(os.environ.get("PENSTOCK_TORTURE_MINUTES", default))
