@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, Self
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 
-class Address(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Address:
     """HOST:PORT, an IPv6 host in brackets. Port 0 asks the system for a free one."""
 
     host: str
