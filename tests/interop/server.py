@@ -1,0 +1,66 @@
+"""The broker under test: Penstock, or whatever PENSTOCK_INTEROP_BOOTSTRAP names.
+
+Every scenario here also holds against Apache Kafka, so a failure against Penstock means that Penstock is wrong:
+
+    PENSTOCK_INTEROP_BOOTSTRAP=127.0.0.1:9092 pytest tests/interop
+
+Such a broker needs the settings below, and `group.initial.rebalance.delay.ms=0` if it has that.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.bad_input import requests
+from tests.bad_input.raw import RawConnection
+from tests.interop.waiting import eventually
+
+SETTINGS = {
+    "group.min.session.timeout.ms": "100",
+    "group.consumer.min.session.timeout.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "50",
+    "group.consumer.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "100",
+}
+
+
+class Server:
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._numbers = itertools.count()
+        # Runs against a server that stays up must not meet the topics and groups of the run before.
+        self._run = os.urandom(3).hex()
+
+    def name(self, stem: str) -> str:
+        """Fit for a topic or a group; nobody else has it."""
+        return f"{stem}-{self._run}-{next(self._numbers)}"
+
+    def topic(self, partitions: int = 1, **configs: str) -> str:
+        """A new topic, ready to use. Configs by Kafka's names with underscores for dots."""
+        name = self.name("topic")
+        named = {key.replace("_", "."): value for key, value in configs.items()}
+        with RawConnection(self.bootstrap) as connection:
+            (row,) = connection.ask(requests.create_topic(name, partitions, named)).topics
+            assert row.error_code == 0, row.error_message
+            eventually(lambda: self._is_ready(connection, name, partitions), f"{name} can be read")
+        return name
+
+    @staticmethod
+    def _is_ready(connection: RawConnection, topic: str, partitions: int) -> bool:
+        answers = (connection.ask(requests.fetch(topic, partition=index)) for index in range(partitions))
+        return all(answer.responses[0].partitions[0].error_code == 0 for answer in answers)
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    given = os.environ.get("PENSTOCK_INTEROP_BOOTSTRAP")
+    if given:
+        yield Server(given)
+        return
+    from penstock import testing  # type: ignore[attr-defined]
+
+    with testing.node(settings=SETTINGS) as node:
+        yield Server(node.bootstrap)
