@@ -6,9 +6,9 @@ import os
 
 
 def seed() -> int:
-    return int(os.environ.get("PENSTOCK_TORTURE_SEED", "1"))
+    return int(os.environ.get("TORTURE_SEED", "1"))
 
 
 def minutes(default: float) -> float:
     """How long a run with a length of its own should last."""
-    return float(os.environ.get("PENSTOCK_TORTURE_MINUTES", default))
+    return float(os.environ.get("TORTURE_MINUTES", default))

@@ -98,9 +98,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, help="of an earlier run")
     chosen = parser.parse_args(arguments)
     seed = chosen.seed if chosen.seed is not None else random.SystemRandom().randrange(2**32)
-    os.environ["PENSTOCK_TORTURE_SEED"] = str(seed)
+    os.environ["TORTURE_SEED"] = str(seed)
     if chosen.minutes is not None:
-        os.environ["PENSTOCK_TORTURE_MINUTES"] = str(chosen.minutes)
+        os.environ["TORTURE_MINUTES"] = str(chosen.minutes)
     facts = {
         "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "commit": commit(),

@@ -107,7 +107,9 @@ class Section:
 C = TypeVar("C", bound=type)
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(setting,))
+# `setting` is no field specifier here: type checkers know a specifier's default by keyword only, and so take what
+# stands right of the equals sign for the default, which is what it comes to.
+@dataclass_transform(frozen_default=True)
 def section(*, scope: Scope) -> Callable[[C], C]:
     """Makes a subclass of `Section` a frozen dataclass of settings."""
 
