@@ -1,0 +1,1 @@
+"""Pure: what a commit does to the tree of nodes."""

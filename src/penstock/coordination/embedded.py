@@ -1,0 +1,139 @@
+"""The store of a single node: a tree in memory, journalled on disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from penstock.coordination.core.tree import Draft, Tree
+from penstock.coordination.interface import Change, Node, Unwatch
+from penstock.coordination.journal import Journal
+from penstock.disk.interface import Disk
+from penstock.errors import PenstockError, Problem
+
+# Bounds what one sync makes everybody wait for; the rest shares the next one.
+_MAX_COMMITS_PER_SYNC = 256
+
+
+class _Waiting(NamedTuple):
+    changes: tuple[Change, ...]
+    answer: asyncio.Future[list[int]]
+
+
+class EmbeddedStore:
+    """Implements `Store` for one process. Use it on one event loop; opening blocks, nothing else does.
+
+    Commits that come while one is being written wait together and share the next sync. Every answer, a conflict
+    too, is given after the sync of all that it could have seen.
+    """
+
+    def __init__(self, journal: Journal, tree: Tree, torn_bytes: int) -> None:
+        self.torn_bytes = torn_bytes
+        self._journal = journal
+        self._tree = tree
+        self._waiting: list[_Waiting] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._watches: dict[object, tuple[str, Callable[[str], None]]] = {}
+        # One thread: the journal is written by one at a time, and the loop never waits for the device.
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordination")
+        self._closed = False
+
+    @classmethod
+    def open(cls, disk: Disk, directory: str) -> EmbeddedStore:
+        """Recover what is there, or begin an empty store. Raises PenstockError(STORAGE_FAILED) with what to do."""
+        recovered = Journal.open(disk, directory)
+        tree = Tree()
+        tree.apply(recovered.writes)
+        recovered.journal.restart(tree.writes())
+        return cls(recovered.journal, tree, recovered.torn_bytes)
+
+    async def read(self, path: str) -> Node | None:
+        return self._tree.read(path)
+
+    async def children(self, path: str) -> list[str]:
+        return sorted(self._tree.child_names(path))
+
+    async def commit(self, changes: Sequence[Change]) -> list[int]:
+        if self._closed:
+            raise PenstockError(Problem.STORAGE_FAILED, "the coordination store is closed")
+        waiting = _Waiting(tuple(changes), asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.get_running_loop().create_task(self._write_all())
+        return await waiting.answer
+
+    def watch(self, prefix: str, callback: Callable[[str], None]) -> Unwatch:
+        key = object()
+        self._watches[key] = (prefix, callback)
+        return lambda: self._watches.pop(key, None) and None
+
+    async def close(self) -> None:
+        """Finishes what waits, then lets go of the files."""
+        self._closed = True
+        if self._writing is not None:
+            await self._writing
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._journal.close)
+        self._executor.shutdown()
+
+    async def _write_all(self) -> None:
+        while self._waiting:
+            group = self._waiting[:_MAX_COMMITS_PER_SYNC]
+            del self._waiting[:_MAX_COMMITS_PER_SYNC]
+            try:
+                await self._write_group(group)
+            finally:
+                # Only a bug or the end of the loop leaves an answer open; nobody may wait for it for ever.
+                for waiting in group:
+                    waiting.answer.cancel()
+        self._writing = None
+
+    async def _write_group(self, group: list[_Waiting]) -> None:
+        loop = asyncio.get_running_loop()
+        draft = Draft(self._tree)
+        outcomes = [_attempt(draft, waiting.changes) for waiting in group]
+        try:
+            if draft.writes:
+                await loop.run_in_executor(self._executor, self._journal.append, draft.writes)
+        except PenstockError as error:
+            for waiting in group:
+                _answer(waiting.answer, error)
+            return
+        self._tree.apply(draft.writes)
+        for path in {write.path: None for write in draft.writes}:
+            self._notify(path)
+        for waiting, outcome in zip(group, outcomes, strict=True):
+            _answer(waiting.answer, outcome)
+        if self._journal.is_full:
+            await self._snapshot()
+
+    async def _snapshot(self) -> None:
+        writes = self._tree.writes()
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._executor, self._journal.restart, writes)
+        except PenstockError:
+            # The journal now refuses every commit with the reason: the next caller gets it.
+            return
+
+    def _notify(self, path: str) -> None:
+        for prefix, callback in self._watches.values():
+            if path == prefix or path.startswith(prefix.rstrip("/") + "/"):
+                asyncio.get_running_loop().call_soon(callback, path)
+
+
+def _attempt(draft: Draft, changes: Sequence[Change]) -> list[int] | PenstockError:
+    try:
+        return draft.commit(changes)
+    except PenstockError as error:
+        return error
+
+
+def _answer(answer: asyncio.Future[list[int]], outcome: list[int] | PenstockError) -> None:
+    """The caller may have been cancelled; what it asked for is done all the same."""
+    if answer.done():
+        return
+    if isinstance(outcome, PenstockError):
+        answer.set_exception(outcome)
+    else:
+        answer.set_result(outcome)

@@ -1,0 +1,48 @@
+"""Producer ids: each is given once, whatever crashes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.coordination.interface import Change, Create, Replace, Store
+from penstock.coordination.paths import PRODUCER_ID, PRODUCER_IDS, ProducerIdState
+from penstock.errors import PenstockError, Problem
+
+# As large as Kafka's: one durable write per so many producers; a crash wastes the rest, of 2**63.
+BLOCK_SIZE = 1000
+
+
+class ProducerIds:
+    """Hands out ids from a block that the store has recorded as taken before the first of them is used."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._block = iter(range(0))
+        self._refilling = asyncio.Lock()
+
+    async def next_id(self) -> int:
+        producer_id = next(self._block, None)
+        if producer_id is not None:
+            return producer_id
+        async with self._refilling:
+            # Others may have come for an id while this one waited, so look again, until there is one.
+            while (producer_id := next(self._block, None)) is None:
+                self._block = iter(await self.take_block())
+        return producer_id
+
+    async def take_block(self) -> range:
+        """A block that nobody else has or ever gets."""
+        while True:
+            node = await self._store.read(PRODUCER_IDS)
+            start = PRODUCER_ID.decode(node.data, PRODUCER_IDS).next_producer_id if node is not None else 0
+            data = PRODUCER_ID.encode(ProducerIdState(start + BLOCK_SIZE))
+            change: Change = (
+                Replace(PRODUCER_IDS, data, node.version) if node is not None else Create(PRODUCER_IDS, data)
+            )
+            try:
+                await self._store.commit([change])
+            except PenstockError as error:
+                if error.problem is not Problem.STORE_CONFLICT:
+                    raise
+            else:
+                return range(start, start + BLOCK_SIZE)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.coordination.stores import with_store
+
+from penstock.coordination import paths
+from penstock.coordination.embedded import EmbeddedStore
+from penstock.coordination.interface import Create
+from penstock.coordination.paths import PartitionState, TopicState
+from penstock.disk.local import LocalDisk
+from penstock.errors import PenstockError
+
+broker_ids = st.integers(0, 2**31 - 1)
+partitions = st.builds(
+    PartitionState,
+    leader=st.integers(-1, 2**31 - 1),
+    leader_epoch=st.integers(0, 2**31 - 1),
+    isr=st.lists(broker_ids, max_size=3).map(tuple),
+    replicas=st.lists(broker_ids, max_size=3).map(tuple),
+)
+
+
+@given(st.builds(TopicState, topic_id=st.uuids(), partitions=st.lists(partitions, max_size=4).map(tuple)))
+def test_a_topic_is_read_back(topic: TopicState) -> None:
+    assert paths.TOPIC.decode(paths.TOPIC.encode(topic), "/topics/a") == topic
+
+
+def test_the_form_on_disk_stays() -> None:
+    """Nodes outlive the release that wrote them."""
+    stored = (
+        b'{"topic_id":"00000000-0000-0000-0000-000000000005",'
+        b'"partitions":[{"leader":1,"leader_epoch":2,"isr":[1],"replicas":[1,3]}]}'
+    )
+    topic = TopicState(UUID(int=5), (PartitionState(1, 2, (1,), (1, 3)),))
+    assert paths.TOPIC.decode(stored, "/topics/a") == topic
+    assert paths.TOPIC.encode(topic) == stored
+    assert paths.CONFIGS.decode(b'{"values":{"retention.ms":"5"}}', "").values == {"retention.ms": "5"}
+    assert paths.PRODUCER_ID.decode(b'{"next_producer_id":7}', "").next_producer_id == 7
+    assert paths.CLUSTER.decode(b'{"cluster_id":"x"}', "").cluster_id == "x"
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b"\xff", b'{"topic_id":5,"partitions":[]}'])
+def test_what_is_not_a_topic_is_refused_with_its_path(data: bytes) -> None:
+    with pytest.raises(PenstockError, match="/topics/orders"):
+        paths.TOPIC.decode(data, paths.topic_path("orders"))
+
+
+def test_everything_can_be_created_once_the_parents_are_there(tmp_path: Path) -> None:
+    async def use(store: EmbeddedStore) -> None:
+        await paths.ensure_parents(store)
+        await paths.ensure_parents(store)
+        places = [paths.topic_path("t"), paths.topic_config_path("t"), paths.broker_config_path(1)]
+        places += [paths.PRODUCER_IDS, paths.CLUSTER_ID]
+        assert await store.commit([Create(path, b"{}") for path in places]) == [0] * 5
+
+    with_store(LocalDisk(), str(tmp_path), use)
