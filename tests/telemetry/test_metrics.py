@@ -84,13 +84,22 @@ def test_two_nodes_in_one_process_do_not_share_counts() -> None:
 def test_the_page_is_what_prometheus_parses() -> None:
     metrics = Metrics()
     BrokerMetrics(metrics).latency_of("Fetch").observe(1)
-    page, content_type = metrics.exposition("text/plain")
+    page, content_type = metrics.snapshot().page("text/plain")
     assert content_type.startswith("text/plain")
     names = {family.name for family in text_string_to_metric_families(page.decode())}
     assert {"penstock_request_seconds", "penstock_connections", "process_resident_memory_bytes"} <= names
 
 
 def test_open_metrics_on_request() -> None:
-    page, content_type = Metrics().exposition("application/openmetrics-text; version=1.0.0")
+    page, content_type = Metrics().snapshot().page("application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text")
     assert page.endswith(b"# EOF\n")
+
+
+def test_a_snapshot_keeps_the_values_of_its_moment() -> None:
+    metrics = Metrics()
+    broker = BrokerMetrics(metrics)
+    snapshot = metrics.snapshot()
+    broker.connections = 3
+    assert b"penstock_connections 0.0" in snapshot.page("")[0]
+    assert b"penstock_connections 3.0" in metrics.snapshot().page("")[0]

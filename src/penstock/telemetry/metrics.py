@@ -22,14 +22,27 @@ class Metrics:
     def register(self, collect: Callable[[], Iterable[Metric]]) -> None:
         self._registry.register(_Callback(collect))
 
-    def exposition(self, accept: str = "") -> tuple[bytes, str]:
-        """The page and its content type, in the format that an Accept header prefers."""
-        encode, content_type = choose_encoder(accept)
-        return encode(self._registry), content_type
+    def snapshot(self) -> Snapshot:
+        return Snapshot(list(self._registry.collect()))
 
     def value(self, name: str, **labels: str) -> float | None:
         """One sample as a scraper would see it now; None if there is none. For checks and tests."""
         return self._registry.get_sample_value(name, labels)
+
+
+class Snapshot(Collector):
+    """All values at one moment; safe to use from another thread."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+    def page(self, accept: str) -> tuple[bytes, str]:
+        """What a scraper gets and its content type, in the format that its Accept header prefers."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self), content_type
 
 
 class _Callback(Collector):

@@ -1,0 +1,1 @@
+"""The HTTP edge: what a node shows of itself."""
