@@ -1,0 +1,1 @@
+"""The pure parts of the command line: what is read and shown."""
