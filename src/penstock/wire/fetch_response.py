@@ -1,0 +1,154 @@
+"""Fetch answers, versions 4 to 18, as a list of buffers: what was read from the log is never copied or joined."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from penstock.wire.leaders import LeaderIdAndEpoch, NodeEndpoint, append_node_endpoints, append_tag, leader_bytes
+from penstock.wire.schemas import FETCH, response_header_version
+from penstock.wire.writing import (
+    append_compact_string,
+    append_string,
+    append_varint,
+    finish_response,
+    start_response,
+)
+
+Buffer = bytes | bytearray | memoryview
+
+_FIRST_WITH_LOG_START = 5
+_FIRST_WITH_SESSION = 7
+_FIRST_WITH_READ_REPLICA = 11
+_FIRST_FLEXIBLE = 12
+_FIRST_WITH_TOPIC_ID = 13
+_FIRST_WITH_ENDPOINTS = 16
+
+_INT32 = struct.Struct(">i")
+# Throttle time; error code and session id.
+_START_7 = struct.Struct(">ihi")
+# Index, error code, high watermark, last stable offset; log start offset.
+_ROW_4 = struct.Struct(">ihqq")
+_ROW_5 = struct.Struct(">ihqqq")
+_ABORTED = struct.Struct(">qq")
+# Each with an empty set of tagged fields behind.
+_ABORTED_FLEXIBLE = struct.Struct(">qqx")
+_EPOCH_END = struct.Struct(">iqx")
+_SNAPSHOT = struct.Struct(">qix")
+_NO_UUID = bytes(16)
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+
+
+class EpochEndOffset(NamedTuple):
+    epoch: int
+    end_offset: int
+
+
+class SnapshotId(NamedTuple):
+    end_offset: int
+    epoch: int
+
+
+class PartitionFetched(NamedTuple):
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.none
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    # None for readers of uncommitted records, who do not look at it.
+    aborted_transactions: Sequence[AbortedTransaction] | None = None
+    preferred_read_replica: int = -1
+    # Whole batches over one or more buffers of bytes. Null is never sent: some clients take it for an error.
+    records: Sequence[Buffer] = ()
+    diverging_epoch: EpochEndOffset | None = None
+    current_leader: LeaderIdAndEpoch | None = None
+    snapshot_id: SnapshotId | None = None
+
+
+class TopicFetched(NamedTuple):
+    name: str
+    topic_id: UUID | None
+    partitions: Sequence[PartitionFetched]
+
+
+class FetchResponse(NamedTuple):
+    topics: Sequence[TopicFetched]
+    error_code: ErrorCode = ErrorCode.none
+    session_id: int = 0
+    node_endpoints: Sequence[NodeEndpoint] = ()
+
+
+def pack_fetch_response(response: FetchResponse, version: int, correlation_id: int, throttle_ms: int) -> list[Buffer]:
+    """The whole answer with length prefix and header, to be written in this order."""
+    compact = version >= _FIRST_FLEXIBLE
+    first = out = start_response(response_header_version(FETCH, version), correlation_id)
+    buffers: list[Buffer] = [first]
+    if version >= _FIRST_WITH_SESSION:
+        out += _START_7.pack(throttle_ms, response.error_code, response.session_id)
+    else:
+        out += _INT32.pack(throttle_ms)
+    _append_count(out, len(response.topics), compact)
+    for name, topic_id, partitions in response.topics:
+        if version >= _FIRST_WITH_TOPIC_ID:
+            out += _NO_UUID if topic_id is None else topic_id.bytes
+        elif compact:
+            append_compact_string(out, name)
+        else:
+            append_string(out, name)
+        _append_count(out, len(partitions), compact)
+        for row in partitions:
+            _append_row(out, row, version, compact)
+            if row.records:
+                out = bytearray()
+                buffers.extend(row.records)
+                buffers.append(out)
+            if compact:
+                _append_row_tags(out, row)
+        if compact:
+            out.append(0)
+    if version >= _FIRST_WITH_ENDPOINTS:
+        append_node_endpoints(out, response.node_endpoints)
+    elif compact:
+        out.append(0)
+    if not out:
+        buffers.pop()
+    finish_response(first, sum(map(len, buffers)))
+    return buffers
+
+
+def _append_count(out: bytearray, count: int, compact: bool) -> None:
+    if compact:
+        append_varint(out, count + 1)
+    else:
+        out += _INT32.pack(count)
+
+
+def _append_row(out: bytearray, row: PartitionFetched, version: int, compact: bool) -> None:
+    """Everything up to the length of the records."""
+    out += _ROW_5.pack(*row[:5]) if version >= _FIRST_WITH_LOG_START else _ROW_4.pack(*row[:4])
+    aborted = row.aborted_transactions
+    _append_count(out, -1 if aborted is None else len(aborted), compact)
+    for transaction in aborted or ():
+        out += _ABORTED_FLEXIBLE.pack(*transaction) if compact else _ABORTED.pack(*transaction)
+    if version >= _FIRST_WITH_READ_REPLICA:
+        out += _INT32.pack(row.preferred_read_replica)
+    _append_count(out, sum(map(len, row.records)), compact)
+
+
+def _append_row_tags(out: bytearray, row: PartitionFetched) -> None:
+    diverging, leader, snapshot = row.diverging_epoch, row.current_leader, row.snapshot_id
+    out.append((diverging is not None) + (leader is not None) + (snapshot is not None))
+    if diverging is not None:
+        append_tag(out, 0, _EPOCH_END.pack(*diverging))
+    if leader is not None:
+        append_tag(out, 1, leader_bytes(leader))
+    if snapshot is not None:
+        append_tag(out, 2, _SNAPSHOT.pack(*snapshot))

@@ -1,0 +1,225 @@
+"""Produce over memoryviews: the records stay where they were received, and go from there to the file.
+
+Requests are read and answers packed in versions 0 to 13. Versions 0 to 2 carry batches that we do not store; they
+are understood so that the client can be told.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from penstock.wire.bounds import (
+    ElementBudget,
+    read_count,
+    read_present_string,
+    read_size,
+    read_string,
+    skip_tagged_fields,
+    uuid_of,
+)
+from penstock.wire.leaders import LeaderIdAndEpoch, NodeEndpoint, append_node_endpoints, append_tag, leader_bytes
+from penstock.wire.malformed import Malformed
+from penstock.wire.schemas import PRODUCE, response_header_version
+from penstock.wire.writing import (
+    append_compact_string,
+    append_string,
+    append_varint,
+    finish_response,
+    start_response,
+)
+
+_FIRST_TRANSACTIONAL = 3
+_FIRST_FLEXIBLE = 9
+_FIRST_WITH_TOPIC_ID = 13
+
+_ACKS_TIMEOUT = struct.Struct(">hi")
+_INT32 = struct.Struct(">i")
+_UUID_BYTES = 16
+
+
+class PartitionProduce(NamedTuple):
+    partition_index: int
+    # A view into the frame; None where the client sent null.
+    records: memoryview | None
+
+
+class TopicProduce(NamedTuple):
+    """By name up to version 12, by id from 13."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: list[PartitionProduce]
+
+
+class ProduceRequest(NamedTuple):
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: list[TopicProduce]
+
+
+class RecordError(NamedTuple):
+    batch_index: int
+    message: str | None = None
+
+
+class PartitionProduced(NamedTuple):
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.none
+    base_offset: int = -1
+    # -1 unless the topic has LogAppendTime.
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: Sequence[RecordError] = ()
+    error_message: str | None = None
+    current_leader: LeaderIdAndEpoch | None = None
+
+
+class TopicProduced(NamedTuple):
+    name: str
+    topic_id: UUID | None
+    partitions: Sequence[PartitionProduced]
+
+
+class ProduceResponse(NamedTuple):
+    topics: Sequence[TopicProduced]
+    node_endpoints: Sequence[NodeEndpoint] = ()
+
+
+def read_produce_request(frame: memoryview, body_start: int, version: int) -> ProduceRequest:
+    compact = version >= _FIRST_FLEXIBLE
+    at = body_start
+    transactional_id = None
+    if version >= _FIRST_TRANSACTIONAL:
+        transactional_id, at = read_string(frame, at, compact, "ProduceRequest.transactional_id")
+    try:
+        acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, at)
+    except struct.error:
+        raise Malformed("ProduceRequest.acks", "the bytes end before it") from None
+    budget = ElementBudget()
+    count, at = read_count(frame, at + _ACKS_TIMEOUT.size, compact, 3, budget, "ProduceRequest.topic_data")
+    if count < 0:
+        raise Malformed("ProduceRequest.topic_data", "null, but it must be there")
+    topics = []
+    for _ in range(count):
+        topic, at = _read_topic(frame, at, version, compact, budget)
+        topics.append(topic)
+    if compact:
+        skip_tagged_fields(frame, at, budget, "ProduceRequest")
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _read_topic(
+    frame: memoryview, at: int, version: int, compact: bool, budget: ElementBudget
+) -> tuple[TopicProduce, int]:
+    name, topic_id = "", None
+    if version >= _FIRST_WITH_TOPIC_ID:
+        end = at + _UUID_BYTES
+        if end > len(frame):
+            raise Malformed("ProduceRequest.topic_data.topic_id", "the bytes end before it")
+        topic_id, at = uuid_of(bytes(frame[at:end])), end
+    else:
+        name, at = read_present_string(frame, at, compact, "ProduceRequest.topic_data.name")
+    where = "ProduceRequest.topic_data.partition_data"
+    count, at = read_count(frame, at, compact, 5, budget, where)
+    if count < 0:
+        raise Malformed(where, "null, but it must be there")
+    partitions = []
+    for _ in range(count):
+        partition, at = _read_partition(frame, at, compact, budget)
+        partitions.append(partition)
+    if compact:
+        at = skip_tagged_fields(frame, at, budget, "ProduceRequest.topic_data")
+    return TopicProduce(name, topic_id, partitions), at
+
+
+def _read_partition(frame: memoryview, at: int, compact: bool, budget: ElementBudget) -> tuple[PartitionProduce, int]:
+    where = "ProduceRequest.topic_data.partition_data.records"
+    try:
+        (index,) = _INT32.unpack_from(frame, at)
+    except struct.error:
+        raise Malformed("ProduceRequest.topic_data.partition_data.index", "the bytes end before it") from None
+    size, at = read_size(frame, at + 4, compact, where)
+    records = None
+    if size >= 0:
+        end = at + size
+        if end > len(frame):
+            raise Malformed(where, f"length {size} with {len(frame) - at} bytes left")
+        records, at = frame[at:end], end
+    if compact:
+        at = skip_tagged_fields(frame, at, budget, where)
+    return PartitionProduce(index, records), at
+
+
+# How the fixed fields of a partition grew: index, error, base offset; log append time; log start offset.
+_ROW_0 = struct.Struct(">ihq")
+_ROW_2 = struct.Struct(">ihqq")
+_ROW_5 = struct.Struct(">ihqqq")
+_FIRST_WITH_THROTTLE = 1
+_FIRST_WITH_APPEND_TIME = 2
+_FIRST_WITH_LOG_START = 5
+_FIRST_WITH_RECORD_ERRORS = 8
+_FIRST_WITH_LEADERS = 10
+
+
+def pack_produce_response(response: ProduceResponse, version: int, correlation_id: int, throttle_ms: int) -> bytearray:
+    """The whole answer with length prefix and header."""
+    compact = version >= _FIRST_FLEXIBLE
+    out = start_response(response_header_version(PRODUCE, version), correlation_id)
+    _append_count(out, len(response.topics), compact)
+    for name, topic_id, partitions in response.topics:
+        if version >= _FIRST_WITH_TOPIC_ID:
+            out += bytes(_UUID_BYTES) if topic_id is None else topic_id.bytes
+        elif compact:
+            append_compact_string(out, name)
+        else:
+            append_string(out, name)
+        _append_count(out, len(partitions), compact)
+        for row in partitions:
+            _append_row(out, row, version, compact)
+        if compact:
+            out.append(0)
+    if version >= _FIRST_WITH_THROTTLE:
+        out += _INT32.pack(throttle_ms)
+    if version >= _FIRST_WITH_LEADERS:
+        append_node_endpoints(out, response.node_endpoints)
+    elif compact:
+        out.append(0)
+    finish_response(out, len(out))
+    return out
+
+
+def _append_count(out: bytearray, count: int, compact: bool) -> None:
+    if compact:
+        append_varint(out, count + 1)
+    else:
+        out += _INT32.pack(count)
+
+
+def _append_row(out: bytearray, row: PartitionProduced, version: int, compact: bool) -> None:
+    if version >= _FIRST_WITH_LOG_START:
+        out += _ROW_5.pack(*row[:5])
+    elif version >= _FIRST_WITH_APPEND_TIME:
+        out += _ROW_2.pack(*row[:4])
+    else:
+        out += _ROW_0.pack(*row[:3])
+    if version < _FIRST_WITH_RECORD_ERRORS:
+        return
+    append_text = append_compact_string if compact else append_string
+    _append_count(out, len(row.record_errors), compact)
+    for batch_index, message in row.record_errors:
+        out += _INT32.pack(batch_index)
+        append_text(out, message)
+        if compact:
+            out.append(0)
+    append_text(out, row.error_message)
+    if version >= _FIRST_WITH_LEADERS and row.current_leader is not None:
+        out.append(1)
+        append_tag(out, 0, leader_bytes(row.current_leader))
+    elif compact:
+        out.append(0)
