@@ -1,0 +1,1 @@
+"""Consumer groups: classic and KIP-848 membership, and committed offsets."""

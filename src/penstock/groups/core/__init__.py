@@ -1,0 +1,1 @@
+"""The pure part of consumer groups: events in, decisions out."""

@@ -1,0 +1,194 @@
+"""The state machine behind one partition of __consumer_offsets: all groups whose id hashes to it, and their offsets."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from penstock.errors import Problem
+from penstock.groups.core.administration import delete_group, describe, list_groups
+from penstock.groups.core.answers import (
+    CommitAnswer,
+    DeleteGroupsAnswer,
+    DescribeGroupsAnswer,
+    Done,
+    GroupAnswer,
+    GroupDeletion,
+    HeartbeatAnswer,
+    JoinAnswer,
+    LeaveAnswer,
+    SyncAnswer,
+)
+from penstock.groups.core.classic import ClassicProtocol
+from penstock.groups.core.classic_rebalance import renew_session
+from penstock.groups.core.classic_state import ClassicGroup
+from penstock.groups.core.consumer_state import ConsumerGroup
+from penstock.groups.core.draft import Draft, GroupDecision
+from penstock.groups.core.events import (
+    CommitOffsets,
+    DeleteGroups,
+    DeleteOffsets,
+    DescribeGroups,
+    FetchOffsets,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    MemberHeartbeat,
+    SyncGroup,
+    TopicsDeleted,
+)
+from penstock.groups.core.limits import GroupLimits
+from penstock.groups.core.offset_expiry import EXPIRY, expire
+from penstock.groups.core.offsets import commit, delete, fetch
+from penstock.groups.core.records import OffsetCommit, Record
+from penstock.groups.core.state import GroupsState
+from penstock.groups.core.volatile import ClocksStarted, Note
+from penstock.replication.core.machine import Parked, Tick
+
+MembershipEvent = JoinGroup | SyncGroup | MemberHeartbeat | LeaveGroup
+OffsetsEvent = CommitOffsets | FetchOffsets | DeleteOffsets | TopicsDeleted
+AdministrationEvent = DescribeGroups | ListGroups | DeleteGroups
+GroupEvent = MembershipEvent | OffsetsEvent | AdministrationEvent | Tick
+
+
+class GroupsMachine:
+    """A `Machine`; replication/core/machine.py says how a runner uses it.
+
+    The first `Tick` after a replay starts the clocks; the runner submits it at once, because the deadline is then 0.
+    """
+
+    def __init__(self, limits: GroupLimits) -> None:
+        self._limits = limits
+        self._state = GroupsState()
+        self._classic = ClassicProtocol()
+
+    def apply(self, record: Record) -> None:
+        self._state.apply(record)
+
+    def remember(self, note: Note) -> None:
+        self._state.volatile.remember(note)
+
+    def next_deadline_ms(self) -> int | None:
+        volatile = self._state.volatile
+        return volatile.deadlines.next_ms() if volatile.clocks_started else 0
+
+    def decide(self, event: GroupEvent, now_ms: int) -> GroupDecision:
+        draft = Draft(now_ms, self._limits, self._state.volatile)
+        return draft.decision(self._answer(event, draft))
+
+    def _answer(self, event: GroupEvent, draft: Draft) -> GroupAnswer | Parked:
+        match event:
+            case MemberHeartbeat() | JoinGroup() | SyncGroup() | LeaveGroup():
+                return self._membership(event, draft)
+            case CommitOffsets() | FetchOffsets() | DeleteOffsets() | TopicsDeleted():
+                return self._offsets(event, draft)
+            case DescribeGroups() | ListGroups() | DeleteGroups():
+                return self._administration(event, draft)
+            case Tick():
+                return self._tick(draft)
+
+    def _membership(self, event: MembershipEvent, draft: Draft) -> GroupAnswer | Parked:
+        group = self._state.find(event.group_id)
+        if not event.group_id:
+            return _refused(event, Problem.INVALID_GROUP_ID)
+        if isinstance(group, ConsumerGroup):
+            if not isinstance(event, JoinGroup) or not group.is_empty:
+                return _refused(event, Problem.INCONSISTENT_GROUP_PROTOCOL)
+            group = _as_classic(group, draft)
+        match event:
+            case MemberHeartbeat():
+                return self._classic.heartbeat(group, event, draft)
+            case JoinGroup():
+                return self._classic.join(group, event, draft)
+            case SyncGroup():
+                return self._classic.sync(group, event, draft)
+            case LeaveGroup():
+                return self._classic.leave(group, event, draft)
+
+    def _offsets(self, event: OffsetsEvent, draft: Draft) -> GroupAnswer:
+        offsets = self._state.offsets
+        match event:
+            case CommitOffsets():
+                return self._commit(event, draft)
+            case FetchOffsets():
+                return fetch(self._state.find(event.group_id), offsets, event)
+            case DeleteOffsets():
+                return delete(self._state.find(event.group_id), offsets, event, draft)
+            case TopicsDeleted():
+                for group_id in offsets:
+                    for topic in event.topics:
+                        partitions = offsets.of(group_id).get(topic, {})
+                        draft.write(*(OffsetCommit(group_id, topic, partition, None) for partition in partitions))
+                return Done()
+
+    def _commit(self, event: CommitOffsets, draft: Draft) -> CommitAnswer:
+        group = self._state.find(event.group_id)
+        answer = commit(group, event, draft)
+        if answer.problem is None and isinstance(group, ClassicGroup) and event.member_id in group.members:
+            # In the classic protocol a commit is a sign of life as good as a heartbeat.
+            renew_session(group, event.member_id, draft)
+        return answer
+
+    def _administration(self, event: AdministrationEvent, draft: Draft) -> GroupAnswer:
+        find = self._state.find
+        match event:
+            case DescribeGroups():
+                return DescribeGroupsAnswer(tuple(describe(group_id, find(group_id)) for group_id in event.group_ids))
+            case ListGroups():
+                groups = [group for group_id in self._state.group_ids() if (group := find(group_id)) is not None]
+                return list_groups(groups, event)
+            case DeleteGroups():
+                rows: list[GroupDeletion] = []
+                for group_id in dict.fromkeys(event.group_ids):
+                    rows.append(delete_group(group_id, find(group_id), self._state.offsets, draft))
+                return DeleteGroupsAnswer(tuple(rows))
+
+    def _tick(self, draft: Draft) -> Done:
+        volatile = self._state.volatile
+        if not volatile.clocks_started:
+            self._start_clocks(draft)
+        for group_id, group_deadlines in groupby(
+            sorted(volatile.deadlines.due(draft.now_ms), key=lambda deadline: deadline.group_id),
+            key=lambda deadline: deadline.group_id,
+        ):
+            deadlines = list(group_deadlines)
+            group = self._state.find(group_id)
+            if deadlines[0] == EXPIRY:
+                expire(
+                    volatile.expiry_queue or tuple(self._state.group_ids()),
+                    self._state.find,
+                    self._state.offsets,
+                    draft,
+                )
+            elif isinstance(group, ClassicGroup):
+                self._classic.deadlines_passed(group, deadlines, draft)
+            else:
+                for deadline in deadlines:
+                    draft.disarm(deadline)
+        return Done()
+
+    def _start_clocks(self, draft: Draft) -> None:
+        for group_id in self._state.group_ids():
+            group = self._state.find(group_id)
+            if isinstance(group, ClassicGroup):
+                self._classic.start_clocks(group, draft)
+        draft.arm(EXPIRY, self._limits.offsets_retention_check_interval_ms)
+        draft.note(ClocksStarted())
+
+
+def _as_classic(group: ConsumerGroup, draft: Draft) -> ClassicGroup:
+    """An empty KIP-848 group becomes a classic one; generations go on from its epochs, so that none comes twice."""
+    classic = ClassicGroup(group.group_id, generation=group.epoch, state_since_ms=draft.now_ms)
+    draft.write(*group.tombstones(), classic.stored())
+    return classic
+
+
+def _refused(event: MembershipEvent, problem: Problem) -> GroupAnswer:
+    match event:
+        case JoinGroup():
+            return JoinAnswer(problem, event.member_id)
+        case SyncGroup():
+            return SyncAnswer(problem)
+        case MemberHeartbeat():
+            return HeartbeatAnswer(problem)
+        case LeaveGroup():
+            return LeaveAnswer(problem)

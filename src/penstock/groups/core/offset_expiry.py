@@ -1,0 +1,60 @@
+"""Offsets and groups that nobody uses any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from penstock.groups.core.deadlines import Deadline, Purpose
+from penstock.groups.core.draft import Draft
+from penstock.groups.core.group import Group
+from penstock.groups.core.offset_table import OffsetTable
+from penstock.groups.core.records import CommittedOffset, OffsetCommit
+from penstock.groups.core.volatile import ExpiryPaused
+
+EXPIRY = Deadline("", Purpose.OFFSET_EXPIRY)
+
+_OFFSETS_PER_STEP = 5000
+"""A round is cut into steps of about this many offsets, a few milliseconds each: heartbeats are answered in between."""
+
+
+def expire(
+    group_ids: Iterable[str], find_group: Callable[[str], Group | None], table: OffsetTable, draft: Draft
+) -> None:
+    """One step of a round over these groups; what is left is noted, and the next step is due at once."""
+    looked_at = 0
+    waiting = iter(group_ids)
+    for group_id in waiting:
+        group = find_group(group_id)
+        if group is not None:
+            looked_at += _expire_group(group, table, draft)
+        if looked_at >= _OFFSETS_PER_STEP:
+            break
+    rest = tuple(waiting)
+    draft.note(ExpiryPaused(rest))
+    draft.arm(EXPIRY, 0 if rest else draft.limits.offsets_retention_check_interval_ms)
+
+
+def _expire_group(group: Group, table: OffsetTable, draft: Draft) -> int:
+    """A group without members goes with its last offset."""
+    looked_at = 1
+    kept = False
+    for topic, partitions in table.of(group.group_id).items():
+        looked_at += len(partitions)
+        # A cheap look first: the subscriptions of a large group are worth reading only if something could expire.
+        expired = [number for number, offset in partitions.items() if _is_expired(group, offset, draft)]
+        if expired and group.is_subscribed_to(topic):
+            expired = []
+        draft.write(*(OffsetCommit(group.group_id, topic, partition, None) for partition in expired))
+        kept = kept or len(expired) < len(partitions)
+    if not kept and group.is_empty:
+        draft.write(*group.tombstones())
+    return looked_at
+
+
+def _is_expired(group: Group, offset: CommittedOffset, draft: Draft) -> bool:
+    starts_ms = group.retention_starts_ms(offset.committed_ms)
+    if starts_ms is None:
+        return False
+    if offset.expires_ms >= 0:
+        return draft.now_ms >= offset.expires_ms
+    return draft.now_ms - starts_ms >= draft.limits.offsets_retention_ms

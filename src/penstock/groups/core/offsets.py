@@ -1,0 +1,100 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete, for groups of either type."""
+
+from __future__ import annotations
+
+from penstock.errors import Problem
+from penstock.groups.core.answers import (
+    CommitAnswer,
+    DeleteOffsetsAnswer,
+    FetchAnswer,
+    FetchedOffset,
+    FetchedTopic,
+    PartitionResult,
+    TopicResults,
+)
+from penstock.groups.core.draft import Draft
+from penstock.groups.core.events import CommitOffsets, DeleteOffsets, FetchOffsets, TopicOffsets, TopicPartitions
+from penstock.groups.core.group import Group
+from penstock.groups.core.offset_table import OffsetTable
+from penstock.groups.core.records import CommittedOffset, OffsetCommit
+
+_OK_RESULTS = tuple(PartitionResult(partition, None) for partition in range(256))
+"""Shared, because nearly every row of every commit is one of them."""
+
+
+def commit(group: Group | None, event: CommitOffsets, draft: Draft) -> CommitAnswer:
+    problem = _commit_problem(group, event)
+    if problem is not None:
+        return CommitAnswer(problem)
+    expires_ms = draft.now_ms + event.retention_ms if event.retention_ms >= 0 else -1
+    return CommitAnswer(None, tuple(_commit_topic(event.group_id, topic, expires_ms, draft) for topic in event.topics))
+
+
+def _commit_problem(group: Group | None, event: CommitOffsets) -> Problem | None:
+    if group is not None:
+        return group.commit_problem(event)
+    if event.generation < 0:
+        # Not a member of anything: the commit makes a group that is offsets and nothing else.
+        return None
+    return Problem.UNKNOWN_GROUP if event.knows_member_epochs else Problem.ILLEGAL_GENERATION
+
+
+def _commit_topic(group_id: str, topic: TopicOffsets, expires_ms: int, draft: Draft) -> TopicResults:
+    now_ms = draft.now_ms
+    max_bytes = draft.limits.offset_metadata_max_bytes
+    results = []
+    for row in topic.offsets:
+        if row.metadata and len(row.metadata.encode()) > max_bytes:
+            results.append(PartitionResult(row.partition, Problem.OFFSET_METADATA_TOO_LARGE))
+            continue
+        value = CommittedOffset(row.offset, row.leader_epoch, row.metadata, now_ms, expires_ms, topic.topic_id)
+        draft.write(OffsetCommit(group_id, topic.topic, row.partition, value))
+        shared = 0 <= row.partition < len(_OK_RESULTS)
+        results.append(_OK_RESULTS[row.partition] if shared else PartitionResult(row.partition, None))
+    return TopicResults(topic.topic, tuple(results))
+
+
+def fetch(group: Group | None, table: OffsetTable, event: FetchOffsets) -> FetchAnswer:
+    """A group that does not exist has committed nothing; that is no error."""
+    problem = group.fetch_problem(event.member_id, event.member_epoch) if group is not None else None
+    if problem is not None:
+        return FetchAnswer(problem)
+    wanted = event.topics
+    if wanted is None:
+        known = table.of(event.group_id)
+        wanted = tuple(TopicPartitions(topic, tuple(partitions)) for topic, partitions in known.items())
+    return FetchAnswer(None, tuple(_fetch_topic(table, event.group_id, topic) for topic in wanted))
+
+
+def _fetch_topic(table: OffsetTable, group_id: str, wanted: TopicPartitions) -> FetchedTopic:
+    known = table.of(group_id).get(wanted.topic, {})
+    rows = tuple(_fetched(partition, known.get(partition), wanted.topic_id) for partition in wanted.partitions)
+    return FetchedTopic(wanted.topic, rows)
+
+
+def _fetched(partition: int, offset: CommittedOffset | None, topic_id: bytes) -> FetchedOffset:
+    if offset is None or is_of_another_topic(offset, topic_id):
+        return FetchedOffset(partition)
+    return FetchedOffset(partition, offset.offset, offset.leader_epoch, offset.metadata)
+
+
+def is_of_another_topic(offset: CommittedOffset, topic_id: bytes) -> bool:
+    """Committed for an earlier topic of the same name: it points into a log that is gone."""
+    return bool(topic_id and offset.topic_id) and topic_id != offset.topic_id
+
+
+def delete(group: Group | None, table: OffsetTable, event: DeleteOffsets, draft: Draft) -> DeleteOffsetsAnswer:
+    if group is None:
+        return DeleteOffsetsAnswer(Problem.UNKNOWN_GROUP)
+    problem = group.offset_delete_problem()
+    if problem is not None:
+        return DeleteOffsetsAnswer(problem)
+    topics = []
+    for topic in event.topics:
+        refused = Problem.GROUP_SUBSCRIBED if group.is_subscribed_to(topic.topic) else None
+        topics.append(TopicResults(topic.topic, tuple(PartitionResult(p, refused) for p in topic.partitions)))
+        if refused is None:
+            for partition in set(topic.partitions):
+                if table.get(event.group_id, topic.topic, partition) is not None:
+                    draft.write(OffsetCommit(event.group_id, topic.topic, partition, None))
+    return DeleteOffsetsAnswer(None, tuple(topics))
