@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import pytest
 from tests.interop.record import Record
 
 
@@ -16,16 +17,16 @@ class Refusal(Exception):
         self.code = code
 
 
+def refused(code: int) -> pytest.RaisesExc[Refusal]:
+    """`with refused(40): ...` fails unless the broker says exactly that."""
+    return pytest.RaisesExc(Refusal, check=lambda error: error.code == code)
+
+
 class Client(Protocol):
     """Every call opens its own connection and closes it, so scenarios share no client state."""
 
     @property
     def name(self) -> str: ...
-
-    @property
-    def sets_timestamps(self) -> bool:
-        """kcat cannot give a record's time on the way in."""
-        ...
 
     def produce(
         self,

@@ -16,13 +16,15 @@ from contextlib import contextmanager
 
 from tests.bad_input import requests
 from tests.bad_input.raw import RawConnection
+from tests.interop.clients.confluent import ConfluentClient
+from tests.interop.record import Record
 from tests.interop.waiting import eventually
 
 SETTINGS = {
     "group.min.session.timeout.ms": "100",
     "group.consumer.min.session.timeout.ms": "100",
     "group.consumer.min.heartbeat.interval.ms": "50",
-    "group.consumer.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "3000",
     "group.consumer.heartbeat.interval.ms": "100",
 }
 
@@ -47,6 +49,12 @@ class Server:
             assert row.error_code == 0, row.error_message
             eventually(lambda: self._is_ready(connection, name, partitions), f"{name} can be read")
         return name
+
+    def write(self, topic: str, partitions: int, stage: str) -> list[str]:
+        """One record to each partition; returns what was written."""
+        records = [Record(f"{stage}-{index}".encode(), partition=index) for index in range(partitions)]
+        ConfluentClient(self.bootstrap).produce(topic, records)
+        return [f"{stage}-{index}" for index in range(partitions)]
 
     @staticmethod
     def _is_ready(connection: RawConnection, topic: str, partitions: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.interop.client import Client
 from tests.interop.record import Record, numbered, values
 from tests.interop.server import Server
@@ -24,26 +23,22 @@ def test_watermarks(client: Client, server: Server) -> None:
     assert client.watermarks(topic) == (0, 10)
 
 
-def test_seek_by_time(client: Client, server: Server) -> None:
-    if not client.sets_timestamps:
-        pytest.skip("kcat has no option for a record's time")
+def test_seek_by_time(stamping_client: Client, server: Server) -> None:
     topic = server.topic()
     for index in range(6):
-        client.produce(topic, [Record(f"at {index}".encode(), timestamp_ms=NOW_MS + index * 1000)])
-    assert client.offset_at(topic, NOW_MS - 1) == 0
-    assert client.offset_at(topic, NOW_MS + 2000) == 2
-    assert client.offset_at(topic, NOW_MS + 2001) == 3
-    assert client.offset_at(topic, NOW_MS + 5001) is None
+        stamping_client.produce(topic, [Record(f"at {index}".encode(), timestamp_ms=NOW_MS + index * 1000)])
+    assert stamping_client.offset_at(topic, NOW_MS - 1) == 0
+    assert stamping_client.offset_at(topic, NOW_MS + 2000) == 2
+    assert stamping_client.offset_at(topic, NOW_MS + 2001) == 3
+    assert stamping_client.offset_at(topic, NOW_MS + 5001) is None
 
 
-def test_time_inside_one_batch(client: Client, server: Server) -> None:
+def test_time_inside_one_batch(stamping_client: Client, server: Server) -> None:
     """The index knows batches only; the answer must still be the record's own offset."""
-    if not client.sets_timestamps:
-        pytest.skip("kcat has no option for a record's time")
     topic = server.topic()
     records = [Record(b"x" * 100, timestamp_ms=NOW_MS + index * 1000) for index in range(6)]
-    client.produce(topic, records, codec="zstd")
-    assert client.offset_at(topic, NOW_MS + 2001) == 3
+    stamping_client.produce(topic, records, codec="zstd")
+    assert stamping_client.offset_at(topic, NOW_MS + 2001) == 3
 
 
 def test_commits_carry_a_group_on(client: Client, server: Server) -> None:

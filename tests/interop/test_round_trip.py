@@ -61,12 +61,10 @@ def test_null_everywhere_is_read_by_every_client(server: Server) -> None:
         assert (empty.key, empty.value, empty.headers) == (b"", b"", (("none", None),)), reader.name
 
 
-def test_create_time_is_the_producers(client: Client, server: Server) -> None:
-    if not client.sets_timestamps:
-        pytest.skip("kcat has no option for a record's time")
+def test_create_time_is_the_producers(stamping_client: Client, server: Server) -> None:
     topic = server.topic()
-    client.produce(topic, [Record(b"old", timestamp_ms=NOW_MS), Record(b"new", timestamp_ms=NOW_MS + 5)])
-    assert [record.timestamp_ms for record in client.consume(topic, 2)] == [NOW_MS, NOW_MS + 5]
+    stamping_client.produce(topic, [Record(b"old", timestamp_ms=NOW_MS), Record(b"new", timestamp_ms=NOW_MS + 5)])
+    assert [record.timestamp_ms for record in stamping_client.consume(topic, 2)] == [NOW_MS, NOW_MS + 5]
 
 
 def test_log_append_time_is_the_brokers(client: Client, server: Server) -> None:

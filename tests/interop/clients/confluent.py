@@ -16,7 +16,6 @@ _READ_TIMEOUT_S = 15.0
 
 class ConfluentClient:
     name = "confluent-kafka"
-    sets_timestamps = True
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap

@@ -17,7 +17,6 @@ _READ_TIMEOUT_S = 15.0
 
 class KafkaPythonClient:
     name = "kafka-python"
-    sets_timestamps = True
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap

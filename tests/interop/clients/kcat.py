@@ -18,7 +18,6 @@ _CODES = {"Message size too large": 10}
 
 class KcatClient:
     name = "kcat"
-    sets_timestamps = False
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
