@@ -5,6 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from penstock.errors import Problem
+from penstock.groups.core.consumer_events import ConsumerHeartbeatAnswer, DescribeConsumerGroupsAnswer
+from penstock.groups.core.consumer_events import ConsumerHeartbeatAnswer, DescribeConsumerGroupsAnswer
 
 
 class JoinedMember(Struct, frozen=True):
@@ -151,5 +153,9 @@ GroupAnswer = (
     | DescribeGroupsAnswer
     | ListGroupsAnswer
     | DeleteGroupsAnswer
+    | ConsumerHeartbeatAnswer
+    | DescribeConsumerGroupsAnswer
+    | ConsumerHeartbeatAnswer
+    | DescribeConsumerGroupsAnswer
     | Done
 )

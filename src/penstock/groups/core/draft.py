@@ -62,6 +62,7 @@ class Draft:
     def discard(self) -> None:
         """Nothing of what was collected shall happen: the event is refused."""
         self._records, self._notes, self._releases = [], [], []
+        self._moved.clear()
 
     def decision(self, answer: GroupAnswer | Parked) -> GroupDecision:
         return Decision(

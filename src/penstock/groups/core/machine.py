@@ -21,7 +21,28 @@ from penstock.groups.core.answers import (
 from penstock.groups.core.classic import ClassicProtocol
 from penstock.groups.core.classic_rebalance import renew_session
 from penstock.groups.core.classic_state import ClassicGroup
+from penstock.groups.core.consumer_context import ConsumerContext
+from penstock.groups.core.consumer_describe import describe as describe_consumer_group
+from penstock.groups.core.consumer_events import (
+    ConsumerGroupHeartbeat,
+    DescribeConsumerGroups,
+    DescribeConsumerGroupsAnswer,
+    TopicsChanged,
+)
+from penstock.groups.core.consumer_group import answer_heartbeat
+from penstock.groups.core.consumer_group import expire as expire_consumers
+from penstock.groups.core.consumer_limits import ConsumerLimits
+from penstock.groups.core.consumer_events import (
+    ConsumerGroupHeartbeat,
+    DescribeConsumerGroups,
+    DescribeConsumerGroupsAnswer,
+    TopicsChanged,
+)
+from penstock.groups.core.consumer_limits import ConsumerLimits
+from penstock.groups.core.consumer_protocol import ConsumerProtocol
 from penstock.groups.core.consumer_state import ConsumerGroup
+from penstock.groups.core.consumer_timers import start_clocks as start_consumer_clocks
+from penstock.groups.core.consumer_volatile import TopicsLearned
 from penstock.groups.core.draft import Draft, GroupDecision
 from penstock.groups.core.events import (
     CommitOffsets,
@@ -47,7 +68,9 @@ from penstock.replication.core.machine import Parked, Tick
 MembershipEvent = JoinGroup | SyncGroup | MemberHeartbeat | LeaveGroup
 OffsetsEvent = CommitOffsets | FetchOffsets | DeleteOffsets | TopicsDeleted
 AdministrationEvent = DescribeGroups | ListGroups | DeleteGroups
-GroupEvent = MembershipEvent | OffsetsEvent | AdministrationEvent | Tick
+ConsumerEvent = ConsumerGroupHeartbeat | DescribeConsumerGroups | TopicsChanged
+GroupEvent = MembershipEvent | OffsetsEvent | AdministrationEvent | ConsumerEvent | Tick
+DEFAULT_CONSUMER_LIMITS = ConsumerLimits()
 
 
 class GroupsMachine:
@@ -56,38 +79,49 @@ class GroupsMachine:
     The first `Tick` after a replay starts the clocks; the runner submits it at once, because the deadline is then 0.
     """
 
-    def __init__(self, limits: GroupLimits) -> None:
+    def __init__(self, limits: GroupLimits, consumer_limits: ConsumerLimits) -> None:
         self._limits = limits
-        self._state = GroupsState()
+        self._consumer_limits = consumer_limits
+        self.state = GroupsState()
         self._classic = ClassicProtocol()
 
     def apply(self, record: Record) -> None:
-        self._state.apply(record)
+        self.state.apply(record)
 
     def remember(self, note: Note) -> None:
-        self._state.volatile.remember(note)
+        self.state.volatile.remember(note)
 
     def next_deadline_ms(self) -> int | None:
-        volatile = self._state.volatile
+        volatile = self.state.volatile
         return volatile.deadlines.next_ms() if volatile.clocks_started else 0
 
     def decide(self, event: GroupEvent, now_ms: int) -> GroupDecision:
-        draft = Draft(now_ms, self._limits, self._state.volatile)
+        draft = Draft(now_ms, self._limits, self.state.volatile)
         return draft.decision(self._answer(event, draft))
 
     def _answer(self, event: GroupEvent, draft: Draft) -> GroupAnswer | Parked:
         match event:
             case MemberHeartbeat() | JoinGroup() | SyncGroup() | LeaveGroup():
                 return self._membership(event, draft)
+            case ConsumerGroupHeartbeat():
+                return self._consumer.heartbeat(self.state.find(event.group_id), event, draft)
+            case DescribeConsumerGroups():
+                rows = [self._consumer.describe(group_id, self.state.find(group_id)) for group_id in event.group_ids]
+                return DescribeConsumerGroupsAnswer(tuple(rows))
+            case TopicsChanged():
+                self._consumer.learn_topics(event, draft)
+                return Done()
             case CommitOffsets() | FetchOffsets() | DeleteOffsets() | TopicsDeleted():
                 return self._offsets(event, draft)
             case DescribeGroups() | ListGroups() | DeleteGroups():
                 return self._administration(event, draft)
+            case ConsumerGroupHeartbeat() | DescribeConsumerGroups() | TopicsChanged():
+                return self._consumer(event, draft)
             case Tick():
                 return self._tick(draft)
 
     def _membership(self, event: MembershipEvent, draft: Draft) -> GroupAnswer | Parked:
-        group = self._state.find(event.group_id)
+        group = self.state.find(event.group_id)
         if not event.group_id:
             return _refused(event, Problem.INVALID_GROUP_ID)
         if isinstance(group, ConsumerGroup):
@@ -105,14 +139,14 @@ class GroupsMachine:
                 return self._classic.leave(group, event, draft)
 
     def _offsets(self, event: OffsetsEvent, draft: Draft) -> GroupAnswer:
-        offsets = self._state.offsets
+        offsets = self.state.offsets
         match event:
             case CommitOffsets():
                 return self._commit(event, draft)
             case FetchOffsets():
-                return fetch(self._state.find(event.group_id), offsets, event)
+                return fetch(self.state.find(event.group_id), offsets, event)
             case DeleteOffsets():
-                return delete(self._state.find(event.group_id), offsets, event, draft)
+                return delete(self.state.find(event.group_id), offsets, event, draft)
             case TopicsDeleted():
                 for group_id in offsets:
                     for topic in event.topics:
@@ -121,7 +155,7 @@ class GroupsMachine:
                 return Done()
 
     def _commit(self, event: CommitOffsets, draft: Draft) -> CommitAnswer:
-        group = self._state.find(event.group_id)
+        group = self.state.find(event.group_id)
         answer = commit(group, event, draft)
         if answer.problem is None and isinstance(group, ClassicGroup) and event.member_id in group.members:
             # In the classic protocol a commit is a sign of life as good as a heartbeat.
@@ -129,21 +163,40 @@ class GroupsMachine:
         return answer
 
     def _administration(self, event: AdministrationEvent, draft: Draft) -> GroupAnswer:
-        find = self._state.find
+        find = self.state.find
         match event:
             case DescribeGroups():
                 return DescribeGroupsAnswer(tuple(describe(group_id, find(group_id)) for group_id in event.group_ids))
             case ListGroups():
-                groups = [group for group_id in self._state.group_ids() if (group := find(group_id)) is not None]
+                groups = [group for group_id in self.state.group_ids() if (group := find(group_id)) is not None]
                 return list_groups(groups, event)
             case DeleteGroups():
                 rows: list[GroupDeletion] = []
                 for group_id in dict.fromkeys(event.group_ids):
-                    rows.append(delete_group(group_id, find(group_id), self._state.offsets, draft))
+                    rows.append(delete_group(group_id, find(group_id), self.state.offsets, draft))
                 return DeleteGroupsAnswer(tuple(rows))
 
+    def _consumer(self, event: ConsumerEvent, draft: Draft) -> GroupAnswer:
+        match event:
+            case ConsumerGroupHeartbeat():
+                return answer_heartbeat(self.state.find(event.group_id), event, self._consumer_context(draft))
+            case DescribeConsumerGroups():
+                topics, limits = self.state.volatile.consumer.topics, self._consumer_limits
+                return DescribeConsumerGroupsAnswer(
+                    tuple(
+                        describe_consumer_group(group_id, self.state.find(group_id), topics, limits)
+                        for group_id in event.group_ids
+                    )
+                )
+            case TopicsChanged():
+                draft.note(TopicsLearned(event.topics))
+                return Done()
+
+    def _consumer_context(self, draft: Draft) -> ConsumerContext:
+        return ConsumerContext(self._consumer_limits, self.state.volatile.consumer, draft)
+
     def _tick(self, draft: Draft) -> Done:
-        volatile = self._state.volatile
+        volatile = self.state.volatile
         if not volatile.clocks_started:
             self._start_clocks(draft)
         for group_id, group_deadlines in groupby(
@@ -151,26 +204,32 @@ class GroupsMachine:
             key=lambda deadline: deadline.group_id,
         ):
             deadlines = list(group_deadlines)
-            group = self._state.find(group_id)
+            group = self.state.find(group_id)
             if deadlines[0] == EXPIRY:
                 expire(
-                    volatile.expiry_queue or tuple(self._state.group_ids()),
-                    self._state.find,
-                    self._state.offsets,
+                    volatile.expiry_queue or tuple(self.state.group_ids()),
+                    self.state.find,
+                    self.state.offsets,
                     draft,
                 )
             elif isinstance(group, ClassicGroup):
                 self._classic.deadlines_passed(group, deadlines, draft)
+            elif isinstance(group, ConsumerGroup):
+                expire_consumers(group, deadlines, self._consumer_context(draft))
             else:
                 for deadline in deadlines:
                     draft.disarm(deadline)
         return Done()
 
     def _start_clocks(self, draft: Draft) -> None:
-        for group_id in self._state.group_ids():
-            group = self._state.find(group_id)
+        for group_id in self.state.group_ids():
+            group = self.state.find(group_id)
             if isinstance(group, ClassicGroup):
                 self._classic.start_clocks(group, draft)
+            elif isinstance(group, ConsumerGroup):
+                self._consumer.start_clocks(group, draft)
+            elif isinstance(group, ConsumerGroup):
+                start_consumer_clocks(group, self._consumer_context(draft))
         draft.arm(EXPIRY, self._limits.offsets_retention_check_interval_ms)
         draft.note(ClocksStarted())
 
