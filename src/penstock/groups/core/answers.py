@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from penstock.errors import Problem
 from penstock.groups.core.consumer_events import ConsumerHeartbeatAnswer, DescribeConsumerGroupsAnswer
-from penstock.groups.core.consumer_events import ConsumerHeartbeatAnswer, DescribeConsumerGroupsAnswer
 
 
 class JoinedMember(Struct, frozen=True):
@@ -153,8 +152,6 @@ GroupAnswer = (
     | DescribeGroupsAnswer
     | ListGroupsAnswer
     | DeleteGroupsAnswer
-    | ConsumerHeartbeatAnswer
-    | DescribeConsumerGroupsAnswer
     | ConsumerHeartbeatAnswer
     | DescribeConsumerGroupsAnswer
     | Done

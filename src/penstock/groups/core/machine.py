@@ -21,17 +21,6 @@ from penstock.groups.core.answers import (
 from penstock.groups.core.classic import ClassicProtocol
 from penstock.groups.core.classic_rebalance import renew_session
 from penstock.groups.core.classic_state import ClassicGroup
-from penstock.groups.core.consumer_context import ConsumerContext
-from penstock.groups.core.consumer_describe import describe as describe_consumer_group
-from penstock.groups.core.consumer_events import (
-    ConsumerGroupHeartbeat,
-    DescribeConsumerGroups,
-    DescribeConsumerGroupsAnswer,
-    TopicsChanged,
-)
-from penstock.groups.core.consumer_group import answer_heartbeat
-from penstock.groups.core.consumer_group import expire as expire_consumers
-from penstock.groups.core.consumer_limits import ConsumerLimits
 from penstock.groups.core.consumer_events import (
     ConsumerGroupHeartbeat,
     DescribeConsumerGroups,
@@ -41,8 +30,6 @@ from penstock.groups.core.consumer_events import (
 from penstock.groups.core.consumer_limits import ConsumerLimits
 from penstock.groups.core.consumer_protocol import ConsumerProtocol
 from penstock.groups.core.consumer_state import ConsumerGroup
-from penstock.groups.core.consumer_timers import start_clocks as start_consumer_clocks
-from penstock.groups.core.consumer_volatile import TopicsLearned
 from penstock.groups.core.draft import Draft, GroupDecision
 from penstock.groups.core.events import (
     CommitOffsets,
@@ -70,7 +57,6 @@ OffsetsEvent = CommitOffsets | FetchOffsets | DeleteOffsets | TopicsDeleted
 AdministrationEvent = DescribeGroups | ListGroups | DeleteGroups
 ConsumerEvent = ConsumerGroupHeartbeat | DescribeConsumerGroups | TopicsChanged
 GroupEvent = MembershipEvent | OffsetsEvent | AdministrationEvent | ConsumerEvent | Tick
-DEFAULT_CONSUMER_LIMITS = ConsumerLimits()
 
 
 class GroupsMachine:
@@ -81,9 +67,9 @@ class GroupsMachine:
 
     def __init__(self, limits: GroupLimits, consumer_limits: ConsumerLimits) -> None:
         self._limits = limits
-        self._consumer_limits = consumer_limits
         self.state = GroupsState()
         self._classic = ClassicProtocol()
+        self._consumer = ConsumerProtocol(consumer_limits, self.state.volatile.consumer)
 
     def apply(self, record: Record) -> None:
         self.state.apply(record)
@@ -103,20 +89,12 @@ class GroupsMachine:
         match event:
             case MemberHeartbeat() | JoinGroup() | SyncGroup() | LeaveGroup():
                 return self._membership(event, draft)
-            case ConsumerGroupHeartbeat():
-                return self._consumer.heartbeat(self.state.find(event.group_id), event, draft)
-            case DescribeConsumerGroups():
-                rows = [self._consumer.describe(group_id, self.state.find(group_id)) for group_id in event.group_ids]
-                return DescribeConsumerGroupsAnswer(tuple(rows))
-            case TopicsChanged():
-                self._consumer.learn_topics(event, draft)
-                return Done()
             case CommitOffsets() | FetchOffsets() | DeleteOffsets() | TopicsDeleted():
                 return self._offsets(event, draft)
             case DescribeGroups() | ListGroups() | DeleteGroups():
                 return self._administration(event, draft)
             case ConsumerGroupHeartbeat() | DescribeConsumerGroups() | TopicsChanged():
-                return self._consumer(event, draft)
+                return self._consumer_groups(event, draft)
             case Tick():
                 return self._tick(draft)
 
@@ -176,24 +154,16 @@ class GroupsMachine:
                     rows.append(delete_group(group_id, find(group_id), self.state.offsets, draft))
                 return DeleteGroupsAnswer(tuple(rows))
 
-    def _consumer(self, event: ConsumerEvent, draft: Draft) -> GroupAnswer:
+    def _consumer_groups(self, event: ConsumerEvent, draft: Draft) -> GroupAnswer:
         match event:
             case ConsumerGroupHeartbeat():
-                return answer_heartbeat(self.state.find(event.group_id), event, self._consumer_context(draft))
+                return self._consumer.heartbeat(self.state.find(event.group_id), event, draft)
             case DescribeConsumerGroups():
-                topics, limits = self.state.volatile.consumer.topics, self._consumer_limits
-                return DescribeConsumerGroupsAnswer(
-                    tuple(
-                        describe_consumer_group(group_id, self.state.find(group_id), topics, limits)
-                        for group_id in event.group_ids
-                    )
-                )
+                rows = [self._consumer.describe(group_id, self.state.find(group_id)) for group_id in event.group_ids]
+                return DescribeConsumerGroupsAnswer(tuple(rows))
             case TopicsChanged():
-                draft.note(TopicsLearned(event.topics))
+                self._consumer.learn_topics(event, draft)
                 return Done()
-
-    def _consumer_context(self, draft: Draft) -> ConsumerContext:
-        return ConsumerContext(self._consumer_limits, self.state.volatile.consumer, draft)
 
     def _tick(self, draft: Draft) -> Done:
         volatile = self.state.volatile
@@ -215,7 +185,7 @@ class GroupsMachine:
             elif isinstance(group, ClassicGroup):
                 self._classic.deadlines_passed(group, deadlines, draft)
             elif isinstance(group, ConsumerGroup):
-                expire_consumers(group, deadlines, self._consumer_context(draft))
+                self._consumer.deadlines_passed(group, deadlines, draft)
             else:
                 for deadline in deadlines:
                     draft.disarm(deadline)
@@ -228,8 +198,6 @@ class GroupsMachine:
                 self._classic.start_clocks(group, draft)
             elif isinstance(group, ConsumerGroup):
                 self._consumer.start_clocks(group, draft)
-            elif isinstance(group, ConsumerGroup):
-                start_consumer_clocks(group, self._consumer_context(draft))
         draft.arm(EXPIRY, self._limits.offsets_retention_check_interval_ms)
         draft.note(ClocksStarted())
 

@@ -1,0 +1,119 @@
+"""ConsumerGroupHeartbeat: the one request by which KIP-848 members join, report, learn their assignment, and leave.
+
+Three steps, each of which writes records only if something changed: the member's subscription (a change starts a new
+group epoch), the target assignment for a new group epoch, and this member's step towards its target.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from penstock.errors import PenstockError, Problem
+from penstock.groups.core.assignors import Partitions
+from penstock.groups.core.consumer_context import ConsumerContext
+from penstock.groups.core.consumer_events import ConsumerGroupHeartbeat, ConsumerHeartbeatAnswer
+from penstock.groups.core.consumer_reconcile import NOT_JOINED_EPOCH, STATIC_LEFT_EPOCH
+from penstock.groups.core.consumer_records import SubscriptionValue
+from penstock.groups.core.consumer_state import ConsumerMember
+from penstock.groups.core.consumer_timers import renew_session, watch_revocation
+from penstock.groups.core.consumer_validation import check_epoch, check_room, known_member
+from penstock.groups.core.consumer_volatile import TopicsCompared
+from penstock.groups.core.consumer_work import ConsumerWork
+
+
+def heartbeat(work: ConsumerWork, event: ConsumerGroupHeartbeat, context: ConsumerContext) -> ConsumerHeartbeatAnswer:
+    """A heartbeat that is no leave (epoch 0 or more). `check_request` has passed."""
+    member_id = event.member_id or event.fresh_id
+    before = _sender(work, event, member_id)
+    _update_subscription(work, event, member_id, before)
+    _keep_target_fresh(work, context, changed=_has_new_topics(before, work.group.members[member_id]))
+    work.reconcile(member_id, event.owned)
+    member = work.group.members[member_id]
+    renew_session(member, work, context)
+    watch_revocation(member, before, work, context)
+    return ConsumerHeartbeatAnswer(
+        problem=None,
+        member_id=member_id,
+        member_epoch=member.epoch,
+        heartbeat_interval_ms=context.limits.heartbeat_interval_ms,
+        assignment=_assignment_for(event, before, member),
+    )
+
+
+def _sender(work: ConsumerWork, event: ConsumerGroupHeartbeat, member_id: str) -> ConsumerMember | None:
+    """The member as it was, None if it is new. A static member that comes back is put in the old one's place."""
+    group = work.group
+    if event.member_epoch != NOT_JOINED_EPOCH:
+        sender = known_member(group, member_id, event.instance_id)
+        check_epoch(sender, event.member_epoch, event.owned)
+        return sender
+    check_room(group, event, work.limits)
+    member = group.members.get(member_id)
+    holder = group.members.get(group.static_members.get(event.instance_id or "", ""))
+    if event.instance_id is None or holder is None or holder is member:
+        return _joining(member, work)
+    if member is not None:
+        text = f"member id {member_id} is in use: it cannot also be instance {event.instance_id}"
+        raise PenstockError(Problem.INVALID_REQUEST, text)
+    if not holder.is_classic and holder.epoch != STATIC_LEFT_EPOCH:
+        text = f"instance {event.instance_id} is still member {holder.member_id}: it has to leave, or expire, first"
+        raise PenstockError(Problem.UNRELEASED_INSTANCE_ID, text)
+    return work.replace(holder, member_id)
+
+
+def _joining(member: ConsumerMember | None, work: ConsumerWork) -> ConsumerMember | None:
+    """A known member joins again when it was fenced or lost the answer to its first join. It goes on with what it
+
+    has; its empty list of owned partitions proves that it gave up the rest.
+    """
+    if member is not None and member.epoch == STATIC_LEFT_EPOCH:
+        return work.replace(member, member.member_id)
+    return member
+
+
+def _update_subscription(
+    work: ConsumerWork, event: ConsumerGroupHeartbeat, member_id: str, before: ConsumerMember | None
+) -> None:
+    known = before.subscription if before else SubscriptionValue()
+    names = known.topic_names if event.topic_names is None else tuple(sorted(set(event.topic_names)))
+    timeout_ms = known.rebalance_timeout_ms if event.rebalance_timeout_ms < 0 else event.rebalance_timeout_ms
+    updated = structs.replace(
+        known,
+        instance_id=event.instance_id or known.instance_id,
+        rack_id=event.rack_id or known.rack_id,
+        client_id=event.client_id,
+        client_host=event.client_host,
+        rebalance_timeout_ms=timeout_ms,
+        topic_names=names,
+        topic_regex=known.topic_regex if event.topic_regex is None else event.topic_regex,
+        server_assignor=event.server_assignor or known.server_assignor,
+        classic=None,
+    )
+    if before is None or updated != known:
+        work.subscribe(member_id, updated)
+
+
+def _has_new_topics(before: ConsumerMember | None, after: ConsumerMember) -> bool:
+    if before is None:
+        return True
+    then, now = before.subscription, after.subscription
+    return then.topic_names != now.topic_names or (then.topic_regex or "") != (now.topic_regex or "")
+
+
+def _keep_target_fresh(work: ConsumerWork, context: ConsumerContext, *, changed: bool) -> None:
+    group_id = work.group.group_id
+    topics = context.topics
+    if changed or not context.known.has_compared(group_id):
+        work.refresh(topics, changed=changed)
+        context.draft.note(TopicsCompared(group_id, topics))
+    work.retarget(topics)
+
+
+def _assignment_for(
+    event: ConsumerGroupHeartbeat, before: ConsumerMember | None, after: ConsumerMember
+) -> Partitions | None:
+    """Told when asked for (a full heartbeat) and when it changed."""
+    is_asked = event.is_full or event.member_epoch == NOT_JOINED_EPOCH
+    if is_asked or before is None or before.current.assigned != after.current.assigned:
+        return after.current.assigned
+    return None

@@ -1,0 +1,83 @@
+"""The KIP-848 group protocol: what machine.py calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.errors import PenstockError, Problem
+from penstock.groups.core.consumer_context import ConsumerContext
+from penstock.groups.core.consumer_describe import describe
+from penstock.groups.core.consumer_events import (
+    ConsumerGroupHeartbeat,
+    ConsumerHeartbeatAnswer,
+    DescribedConsumerGroup,
+    TopicsChanged,
+)
+from penstock.groups.core.consumer_heartbeat import heartbeat
+from penstock.groups.core.consumer_leave import deadlines_passed, leave
+from penstock.groups.core.consumer_limits import ConsumerLimits
+from penstock.groups.core.consumer_reconcile import NOT_JOINED_EPOCH
+from penstock.groups.core.consumer_state import ConsumerGroup
+from penstock.groups.core.consumer_timers import start_clocks
+from penstock.groups.core.consumer_validation import check_request
+from penstock.groups.core.consumer_volatile import ConsumerVolatile, TopicsLearned
+from penstock.groups.core.consumer_work import ConsumerWork
+from penstock.groups.core.deadlines import Deadline
+from penstock.groups.core.draft import Draft
+from penstock.groups.core.group import Group
+
+
+class ConsumerProtocol:
+    """Every method takes the group as found, None if there is none, and leaves it as it is."""
+
+    def __init__(self, limits: ConsumerLimits, known: ConsumerVolatile) -> None:
+        self._limits = limits
+        self._known = known
+
+    def learn_topics(self, event: TopicsChanged, draft: Draft) -> None:
+        """Groups compare them with what they know at their next heartbeat; groups without heartbeats have no need."""
+        draft.note(TopicsLearned(event.topics))
+
+    def heartbeat(self, group: Group | None, event: ConsumerGroupHeartbeat, draft: Draft) -> ConsumerHeartbeatAnswer:
+        """A refusal changes nothing, not even the member's session: who asks may be somebody else."""
+        context = self._context(draft)
+        try:
+            check_request(event, self._limits)
+            work = _work_on(group, event, context)
+            answer = (leave if event.member_epoch < NOT_JOINED_EPOCH else heartbeat)(work, event, context)
+            work.finish(draft)
+        except PenstockError as error:
+            draft.discard()
+            return ConsumerHeartbeatAnswer(problem=error.problem, text=str(error), member_id=event.member_id)
+        return answer
+
+    def describe(self, group_id: str, group: Group | None) -> DescribedConsumerGroup:
+        return describe(group_id, group, self._known.topics, self._limits)
+
+    def deadlines_passed(self, group: ConsumerGroup, deadlines: Iterable[Deadline], draft: Draft) -> None:
+        work = ConsumerWork(group, self._limits)
+        deadlines_passed(work, deadlines, self._context(draft))
+        work.finish(draft)
+
+    def start_clocks(self, group: ConsumerGroup, draft: Draft) -> None:
+        start_clocks(group, self._context(draft))
+
+    def _context(self, draft: Draft) -> ConsumerContext:
+        return ConsumerContext(limits=self._limits, known=self._known, draft=draft)
+
+
+def _work_on(group: Group | None, event: ConsumerGroupHeartbeat, context: ConsumerContext) -> ConsumerWork:
+    """Who joins makes the group, also out of what an empty classic group has left. For anybody else a group that is
+
+    not there is UNKNOWN_MEMBER, unlike in Kafka: clients take GROUP_ID_NOT_FOUND for fatal, but all they need is to
+    join again.
+    """
+    if isinstance(group, ConsumerGroup):
+        return ConsumerWork(group, context.limits)
+    if event.member_epoch != NOT_JOINED_EPOCH:
+        raise PenstockError(Problem.UNKNOWN_MEMBER, f"{event.member_id} is not a member of group {event.group_id}")
+    if group is not None and not group.is_empty:
+        raise PenstockError(Problem.UNKNOWN_GROUP, f"group {event.group_id} has members that use the classic protocol")
+    if group is not None:
+        context.draft.write(*group.tombstones())
+    return ConsumerWork(ConsumerGroup(event.group_id), context.limits, is_copy=True)
