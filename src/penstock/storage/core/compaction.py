@@ -1,0 +1,199 @@
+"""Which part of a log to compact, and what stays of a batch. Kafka's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import Enum, auto
+from typing import NamedTuple
+
+from penstock.errors import PenstockError, Problem
+from penstock.storage.core.key_map import KeyMap
+from penstock.wire.batch import BatchHeader
+from penstock.wire.records import Record, build_batch, has_delete_horizon, records_of
+
+# Offsets inside a segment are told by 31 bits from its base offset.
+_MAX_SEGMENT_SPAN = 2**31 - 1
+
+
+class ClosedSegment(NamedTuple):
+    """A segment that is no longer written to. `oldest_ms`, `newest_ms`: of its first batch, of its newest record."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    oldest_ms: int
+    newest_ms: int
+
+
+class CompactionRules(NamedTuple):
+    """The settings of the topic that matter here, by Kafka's names."""
+
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    max_compaction_lag_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+
+
+class DirtyRange(NamedTuple):
+    """Offsets that have not been compacted yet and can be."""
+
+    start_offset: int
+    end_offset: int
+
+
+def dirty_range(
+    closed: Sequence[ClosedSegment], rules: CompactionRules, *, clean_offset: int, bound_offset: int, now_ms: int
+) -> DirtyRange | None:
+    """What is worth compacting now, if anything: whole segments below `bound_offset`, the last stable offset.
+
+    Everything below `clean_offset` was compacted before.
+    """
+    clean_bytes, dirty_bytes = 0, 0
+    oldest_dirty_ms = now_ms
+    end_offset = clean_offset
+    for segment in closed:
+        if segment.next_offset > bound_offset:
+            break
+        if segment.next_offset <= clean_offset:
+            clean_bytes += segment.size_bytes
+            continue
+        if rules.min_compaction_lag_ms and segment.newest_ms > now_ms - rules.min_compaction_lag_ms:
+            break
+        dirty_bytes += segment.size_bytes
+        end_offset = segment.next_offset
+        # Without a timestamp nothing says that it is too old.
+        if segment.oldest_ms >= 0:
+            oldest_dirty_ms = min(oldest_dirty_ms, segment.oldest_ms)
+    if not dirty_bytes:
+        return None
+    overdue = oldest_dirty_ms < now_ms - rules.max_compaction_lag_ms
+    if overdue or dirty_bytes / (clean_bytes + dirty_bytes) > rules.min_cleanable_dirty_ratio:
+        return DirtyRange(max(clean_offset, closed[0].base_offset), end_offset)
+    return None
+
+
+def merge_groups(closed: Sequence[ClosedSegment], segment_bytes: int) -> list[list[int]]:
+    """Which neighbours become one segment: by their sizes before, so the result cannot be larger than a segment."""
+    groups: list[list[int]] = []
+    size_bytes = 0
+    for place, segment in enumerate(closed):
+        if groups:
+            first = closed[groups[-1][0]]
+            span = segment.next_offset - first.base_offset
+            if size_bytes + segment.size_bytes <= segment_bytes and span <= _MAX_SEGMENT_SPAN:
+                groups[-1].append(place)
+                size_bytes += segment.size_bytes
+                continue
+        groups.append([place])
+        size_bytes = segment.size_bytes
+    return groups
+
+
+class Fate(Enum):
+    UNCHANGED = auto()
+    REWRITTEN = auto()
+    DROPPED = auto()
+
+
+class Outcome(NamedTuple):
+    fate: Fate
+    batch: bytes | bytearray | memoryview
+
+
+class BatchFilter:
+    """Decides, batch by batch, what stays. `mapped_offset`: the key map knows all records below it."""
+
+    def __init__(
+        self,
+        keys: KeyMap,
+        *,
+        mapped_offset: int,
+        now_ms: int,
+        delete_retention_ms: int,
+        kept_batches: Collection[tuple[int, int]],
+        limit_bytes: int,
+    ) -> None:
+        """`kept_batches`: producer id and last offset of batches that tell a living producer's sequence."""
+        self._keys = keys
+        self._mapped_offset = mapped_offset
+        self._now_ms = now_ms
+        self._delete_retention_ms = delete_retention_ms
+        self._kept_batches = kept_batches
+        self._limit_bytes = limit_bytes
+
+    def apply(self, batch: memoryview, header: BatchHeader, *, is_last: bool) -> Outcome:
+        """`is_last`: of its new segment; that one stays, if need be empty, because it tells where the segment ends."""
+        # Markers stay as long as transactions are not compacted: readers need them to tell what was aborted.
+        if header.is_control or header.base_offset >= self._mapped_offset:
+            return Outcome(Fate.UNCHANGED, batch)
+        records = readable_records(batch, self._limit_bytes)
+        if records is None:
+            return Outcome(Fate.UNCHANGED, batch)
+        horizon_ms = header.base_timestamp if has_delete_horizon(header) else None
+        retained = [record for record in records if self._stays(record, horizon_ms)]
+        if not retained:
+            return self._emptied(batch, header, is_last)
+        starts_horizon = horizon_ms is None and any(record.value is None for record in retained)
+        if len(retained) == len(records) and not starts_horizon:
+            return Outcome(Fate.UNCHANGED, batch)
+        if starts_horizon:
+            horizon_ms = self._now_ms + self._delete_retention_ms
+        return Outcome(Fate.REWRITTEN, _rebuilt(header, retained, horizon_ms))
+
+    def _stays(self, record: Record, horizon_ms: int | None) -> bool:
+        if record.offset >= self._mapped_offset:
+            return True
+        if record.key is None:
+            return False
+        newest = self._keys.newest(record.key)
+        if newest is not None and newest > record.offset:
+            return False
+        return record.value is not None or horizon_ms is None or horizon_ms > self._now_ms
+
+    def _emptied(self, batch: memoryview, header: BatchHeader, is_last: bool) -> Outcome:
+        if not is_last and (header.producer_id, header.last_offset) not in self._kept_batches:
+            return Outcome(Fate.DROPPED, b"")
+        if header.record_count == 0:
+            return Outcome(Fate.UNCHANGED, batch)
+        return Outcome(Fate.REWRITTEN, _rebuilt(header, [], None))
+
+
+def readable_records(batch: memoryview, limit_bytes: int) -> list[Record] | None:
+    """None: nobody can read them within the limit. Nothing was checked when the batch came if its topic was not
+
+    compacted then. It stays as it is: what cannot be understood is not thrown away.
+    """
+    try:
+        return list(records_of(batch, limit_bytes=limit_bytes))
+    except PenstockError as error:
+        if error.problem not in _UNREADABLE:
+            raise
+        return None
+
+
+_UNREADABLE = {
+    Problem.INVALID_RECORD,
+    Problem.CORRUPT_RECORDS,
+    Problem.RECORDS_TOO_LARGE,
+    Problem.UNSUPPORTED_COMPRESSION,
+}
+
+
+def _rebuilt(header: BatchHeader, records: Sequence[Record], horizon_ms: int | None) -> bytearray:
+    """The last offset stays, so that the producer's last sequence does."""
+    fixed_time = header.is_log_append_time or not records
+    return build_batch(
+        records,
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        leader_epoch=header.leader_epoch,
+        compression=header.compression,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        is_transactional=header.is_transactional,
+        is_log_append_time=header.is_log_append_time,
+        max_timestamp_ms=header.max_timestamp if fixed_time else None,
+        delete_horizon_ms=horizon_ms,
+    )
