@@ -7,6 +7,9 @@ from typing import Annotated
 import typer
 
 import penstock
+from penstock.cli import group, topic
+from penstock.cli.consume import consume
+from penstock.cli.produce import produce
 
 app = typer.Typer(name="penstock", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -24,3 +27,9 @@ def root(
     ] = False,
 ) -> None:
     """Penstock: one replicated log that speaks the Kafka protocol."""
+
+
+app.add_typer(topic.app, name="topic")
+app.add_typer(group.app, name="group")
+app.command(epilog="Example: penstock consume orders --from beginning --exit-at-end --output json")(consume)
+app.command(epilog="Example: echo 'a:1' | penstock produce orders --key-separator :")(produce)

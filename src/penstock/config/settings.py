@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from penstock.config.consumer_groups import ConsumerGroupSettings
+from penstock.config.groups import GroupSettings
 from penstock.config.log import LogSettings
 from penstock.config.logging import LoggingSettings
 from penstock.config.network import NetworkSettings
@@ -21,6 +23,8 @@ class Settings:
     network: NetworkSettings = field(default_factory=NetworkSettings)
     topics: TopicSettings = field(default_factory=TopicSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    groups: GroupSettings = field(default_factory=GroupSettings)
+    consumer_groups: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)
 
     def sections(self) -> Iterator[tuple[str, Section]]:
