@@ -91,10 +91,14 @@ def _next_step(
 def _moved(
     current: CurrentAssignment, member_epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions
 ) -> CurrentAssignment:
-    """The previous epoch is kept for the member whose answer with the new one gets lost."""
-    previous = current.previous_member_epoch if member_epoch == current.member_epoch else current.member_epoch
-    moved = CurrentAssignment(member_epoch, previous, state, assigned, revoking)
-    return current if moved == current else moved
+    """The epoch before this step stays good for one more heartbeat: the answer may get lost. Older ones do not, or a
+
+    heartbeat that was long under way could pass for the proof of a revocation.
+    """
+    unmoved = (current.member_epoch, current.state, current.assigned, current.pending_revocation)
+    if unmoved == (member_epoch, state, assigned, revoking):
+        return current
+    return CurrentAssignment(member_epoch, current.member_epoch, state, assigned, revoking)
 
 
 def _still_owns(owned: Partitions | None, revoked: Partitions) -> bool:
