@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+import struct
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from penstock.wire.shapes import ENTITY, FieldShape, shape_of
+from penstock.wire.schemas import response_class, response_header_version
+from penstock.wire.shapes import FieldShape, shape_of
+from penstock.wire.versions import encode
 
 # API key → oldest and newest version served.
 SERVED: Mapping[int, tuple[int, int]] = {
@@ -79,11 +82,7 @@ def messages(message: type) -> st.SearchStrategy[Any]:
 
 
 def _values(field: FieldShape) -> st.SearchStrategy[Any]:
-    if field.kind == ENTITY:
-        assert field.entity is not None
-        value = messages(field.entity)
-    else:
-        value = _SCALARS[field.kind]
+    value: st.SearchStrategy[Any] = _SCALARS[field.kind] if field.entity is None else messages(field.entity)
     if field.is_array:
         value = st.lists(value, max_size=3).map(tuple)
     return st.none() | value if field.nullable else value
@@ -97,6 +96,18 @@ def kio_bytes(message: Any) -> bytes:
 
 def kio_message(message: type, data: bytes) -> Any:
     """All of `data` is one message."""
-    value, size = entity_reader(message)(data, 0)
+    read: Callable[[bytes, int], tuple[Any, int]] = entity_reader(message)
+    value, size = read(data, 0)
     assert size == len(data)
     return value
+
+
+def sent_as(response: Any, api_key: int, version: int, throttle_ms: int = 0) -> Any:
+    """What a client of this version reads."""
+    raw = bytes(encode(response, api_key, version, correlation_id=-5, throttle_ms=throttle_ms))
+    assert struct.unpack_from(">ii", raw) == (len(raw) - 4, -5)
+    body = raw[8:]
+    if response_header_version(api_key, version) == 1:
+        assert body[:1] == b"\0"
+        body = body[1:]
+    return kio_message(response_class(api_key, version), body)

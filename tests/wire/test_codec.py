@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.wire.messages import SERVED_VERSIONS, kio_bytes, messages
 
 from penstock.wire.bounds import ElementBudget
 from penstock.wire.reading import reader_for
 from penstock.wire.schemas import request_class, response_class
 from penstock.wire.writing import writer_for
-from tests.wire.messages import SERVED_VERSIONS, kio_bytes, messages
 
 _EACH = settings(max_examples=4, deadline=None)
 
