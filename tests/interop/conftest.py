@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -30,8 +31,16 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(params=CLIENTS, ids=lambda kind: kind.name)
 def client(request: pytest.FixtureRequest, server: Server) -> Client:
+    if request.param is KcatClient and not shutil.which("kcat"):
+        pytest.skip("kcat is not installed: apt-get install kcat")
     made: Client = request.param(server.bootstrap)
     return made
+
+
+@pytest.fixture
+def every_client(server: Server) -> list[Client]:
+    """All that are installed, for tests in which they meet."""
+    return [kind(server.bootstrap) for kind in CLIENTS if kind is not KcatClient or shutil.which("kcat")]
 
 
 @pytest.fixture(params=[kind for kind in CLIENTS if kind is not KcatClient], ids=lambda kind: kind.name)

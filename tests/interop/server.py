@@ -68,7 +68,7 @@ def serving() -> Iterator[Server]:
     if given:
         yield Server(given)
         return
-    from penstock import testing  # type: ignore[attr-defined]
+    from penstock import testing
 
     with testing.node(settings=SETTINGS) as node:
         yield Server(node.bootstrap)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.interop.client import Client
 from tests.interop.clients.confluent import ConfluentClient
-from tests.interop.conftest import CLIENTS
 from tests.interop.record import Record, numbered, values
 from tests.interop.server import Server
 from tests.interop.stored import stored_batches
@@ -23,15 +22,14 @@ def test_codec_is_kept_in_the_stored_batch(client: Client, server: Server, codec
     assert values(client.consume(topic, 40)) == values(records)
 
 
-def test_every_client_reads_what_every_client_wrote(server: Server) -> None:
+def test_every_client_reads_what_every_client_wrote(every_client: list[Client], server: Server) -> None:
     topic = server.topic()
-    clients: list[Client] = [kind(server.bootstrap) for kind in CLIENTS]
     written = []
-    for index, writer in enumerate(clients):
+    for index, writer in enumerate(every_client):
         records = numbered(5, prefix=f"{writer.name} {'long enough to compress ' * 5}")
         writer.produce(topic, records, codec=CODECS[index + 1])
         written += values(records)
-    for reader in clients:
+    for reader in every_client:
         assert values(reader.consume(topic, len(written))) == written, reader.name
 
 
@@ -50,12 +48,11 @@ def test_keys_headers_and_nulls(client: Client, server: Server) -> None:
     assert [it.offset for it in found] == list(range(len(records)))
 
 
-def test_null_everywhere_is_read_by_every_client(server: Server) -> None:
+def test_null_everywhere_is_read_by_every_client(every_client: list[Client], server: Server) -> None:
     """Not every library lets its user send these, but each must read them."""
     topic = server.topic()
     ConfluentClient(server.bootstrap).produce(topic, [Record(None), Record(b"", key=b"", headers=(("none", None),))])
-    for kind in CLIENTS:
-        reader: Client = kind(server.bootstrap)
+    for reader in every_client:
         nothing, empty = reader.consume(topic, 2)
         assert (nothing.key, nothing.value, nothing.headers) == (None, None, ()), reader.name
         assert (empty.key, empty.value, empty.headers) == (b"", b"", (("none", None),)), reader.name

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -99,7 +99,7 @@ class ConfluentAdmin:
 
     def newest_record(self, topic: str) -> int:
         where = TopicPartition(topic, 0)
-        return int(_only(self._admin.list_offsets({where: OffsetSpec.max_timestamp()})).offset)  # type: ignore[no-untyped-call]
+        return int(_only(self._admin.list_offsets({where: OffsetSpec.max_timestamp()})).offset)
 
 
 def _result(future: Future[Any]) -> Any:
