@@ -33,15 +33,16 @@ _ZERO_UUID = bytes(16)
 class ElementBudget:
     """How many more elements this request may have."""
 
-    __slots__ = ("left",)
+    __slots__ = ("_limit", "left")
 
-    def __init__(self) -> None:
-        self.left = MAX_ELEMENTS
+    def __init__(self, limit: int = MAX_ELEMENTS) -> None:
+        self._limit = limit
+        self.left = limit
 
     def spend(self, count: int, where: str) -> None:
         self.left -= count
         if self.left < 0:
-            raise Malformed(where, f"more than {MAX_ELEMENTS} elements in one request")
+            raise Malformed(where, f"more than {self._limit} elements in one request")
 
 
 def read_varint(data: Bytes, at: int, where: str) -> tuple[int, int]:
