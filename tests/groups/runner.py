@@ -39,6 +39,7 @@ class Runner:
         self._make = make
         self.now_ms = now_ms
         self.log: list[tuple[bytes, bytes | None]] = []
+        self.largest_decision = 0
         self.parked: dict[Ticket, Pending[GroupAnswer]] = {}
         self.machine = make()
         self.run_due()
@@ -47,6 +48,7 @@ class Runner:
         decision = self.machine.decide(event, self.now_ms)
         again = self.machine.decide(event, self.now_ms)
         assert decision == again, "a decision changed something, or depends on more than the event and the state"
+        self.largest_decision = max(self.largest_decision, len(decision.records))
         pending: Pending[GroupAnswer] = Pending()
         for record in decision.records:
             self._append(record)
