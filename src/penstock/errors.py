@@ -1,4 +1,4 @@
-"""Why a request can be refused. Storage and coordination raise `PenstockError`; facades turn it into `Refused`, once."""
+"""Why a request can be refused. Storage and coordination raise `PenstockError`; facades make it `Refused`, once."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A slot for an answer that comes later: callbacks, not tasks, because a task per request costs more than the request."""
+"""An answer that comes later: callbacks, not tasks, because a task per request costs more than the request."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Generic, TypeVar, cast
 
 T = TypeVar("T")
@@ -51,6 +51,13 @@ class Later(Generic[T]):
         if not self.done:
             self._error = error
             self._settle()
+
+    def settle_like(self, other: Later[T]) -> None:
+        """Takes over what another one, which is done, came to."""
+        try:
+            self.complete(other.result())
+        except BaseException as error:
+            self.fail(error)
 
     def when_done(self, callback: Callable[[Later[T]], None]) -> None:
         if self.done:
@@ -105,3 +112,25 @@ def awaiting(coroutine: Coroutine[object, object, T]) -> Later[T]:
 
     task.add_done_callback(settle)
     return later
+
+
+def gather(laters: Sequence[Later[T]]) -> Later[list[T]]:
+    """Done when all are, with their values in order; the first failure fails it."""
+    gathered: Later[list[T]] = Later()
+    waiting = len(laters)
+    if not laters:
+        gathered.complete([])
+
+    def arrived(done: Later[T]) -> None:
+        nonlocal waiting
+        waiting -= 1
+        try:
+            done.result()
+        except BaseException as error:
+            gathered.fail(error)
+        if waiting == 0:
+            gathered.complete([later.result() for later in laters] if not gathered.done else [])
+
+    for later in laters:
+        later.when_done(arrived)
+    return gathered

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.wire.lifts import (
+    consumer_group_heartbeat,
     delete_topics,
     describe_groups,
     find_coordinator,
@@ -20,6 +21,7 @@ from penstock.wire.lifts.lift import Lift
 LIFTS: Mapping[int, Lift] = {
     lift.api_key: lift
     for lift in (
+        consumer_group_heartbeat.LIFT,
         delete_topics.LIFT,
         describe_groups.LIFT,
         find_coordinator.LIFT,

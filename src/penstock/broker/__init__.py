@@ -1,0 +1,1 @@
+"""The Kafka protocol's edge: connections, dispatch, one file per API."""

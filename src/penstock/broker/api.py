@@ -1,0 +1,68 @@
+"""What a handler is: the mechanism's side of the shape that every file in `apis` copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol, runtime_checkable
+
+from kio.static.primitive import i32Timedelta
+
+from penstock.later import Later
+
+# Responses have the field; dispatch fills it in.
+NO_THROTTLE = i32Timedelta.parse(timedelta(0))
+
+Buffers = Sequence[bytes | bytearray | memoryview]
+
+
+@dataclass(frozen=True)
+class Api:
+    """Declares an API: dispatch, ApiVersions and the reference page come from it."""
+
+    key: int
+    versions: tuple[int, int]
+    # Later requests of the same connection may start while this one waits. Kafka serves a connection's requests one
+    # by one; only Produce gains from more, since all that wait share one fdatasync.
+    pipelined: bool = False
+
+
+@dataclass(slots=True)
+class Caller:
+    """Who asks, as far as the connection knows. One per connection, so read it inside `start`."""
+
+    host: str
+    # The address at which the client reached us, for answers that name this broker.
+    local_host: str
+    local_port: int
+    client_id: str = ""
+
+
+class Handler(Protocol):
+    """`start` runs where the bytes arrive, so offsets are fixed in connection order. It answers, or returns a `Later`.
+
+    Requests and responses are of the newest version; views into the frame are valid only inside `start`.
+    """
+
+    @property
+    def api(self) -> Api: ...
+
+    def start(self, request: Any, caller: Caller, /) -> Any | Later[Any]: ...
+
+
+@runtime_checkable
+class OwnCodec(Protocol):
+    """A handler whose requests and responses are too large to pass through the generic codec."""
+
+    def read(self, frame: memoryview, body_start: int, version: int, /) -> Any: ...
+
+    def pack(self, response: Any, version: int, correlation_id: int, throttle_ms: int, /) -> Buffers: ...
+
+
+class CloseConnection(Exception):
+    """The only right answer is to hang up; the text is for the log."""
+
+
+def milliseconds(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)

@@ -1,0 +1,165 @@
+"""Fetch: reads up to the high watermark, and waits for `min_bytes` as long as the client allows.
+
+A fetch that finds too little parks one waiter on its partitions; what wakes it leads to one more read, whose result is
+the answer. What is in the page cache is read at once, the rest by a pool thread.
+
+Deviation: followers cannot fetch yet; a request with a replica id is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from penstock.broker.api import Api, Buffers, Caller
+from penstock.broker.error_codes import NONE, code_of
+from penstock.broker.fetch_read import FetchRead, Row, read_all
+from penstock.broker.fetch_sessions import FetchSessions, Plan, Wanted
+from penstock.broker.fetch_wait import FetchWait
+from penstock.clock import Clock
+from penstock.errors import PenstockError, Refused
+from penstock.later import Later
+from penstock.replication.replicas import Replicas
+from penstock.units import MIB
+from penstock.wire.fetch import CONSUMER, FetchRequest, read_fetch_request
+from penstock.wire.fetch_response import FetchResponse, PartitionFetched, TopicFetched, pack_fetch_response
+
+# Kafka's fetch.max.bytes: the most that one answer holds, whatever the client asks for.
+MAX_BYTES = 55 * MIB
+READ_COMMITTED = 1
+
+
+class Fetch:
+    api = Api(key=1, versions=(4, 18))
+
+    def __init__(self, replicas: Replicas, sessions: FetchSessions, pool: ThreadPoolExecutor, clock: Clock) -> None:
+        self._replicas = replicas
+        self._sessions = sessions
+        self._pool = pool
+        self._clock = clock
+
+    def read(self, frame: memoryview, body_start: int, version: int) -> FetchRequest:
+        return read_fetch_request(frame, body_start, version)
+
+    def pack(self, response: FetchResponse, version: int, correlation_id: int, throttle_ms: int) -> Buffers:
+        return pack_fetch_response(response, version, correlation_id, throttle_ms)
+
+    def start(self, request: FetchRequest, caller: Caller) -> FetchResponse | Later[FetchResponse]:
+        if request.replica_id != CONSUMER:
+            return FetchResponse([], ErrorCode.invalid_request)
+        plan = self._sessions.plan(request, _wanted(request), _forgotten(request), self._clock.now_ms())
+        if isinstance(plan, Refused):
+            return FetchResponse([], code_of(plan))
+        read = read_all(self._replicas, plan.wanted, min(request.max_bytes, MAX_BYTES))
+        if read.failed or read.size >= request.min_bytes or request.max_wait_ms <= 0:
+            return self._answer(request, plan, read)
+        return self._park(request, plan, read)
+
+    def _park(self, request: FetchRequest, plan: Plan, read: FetchRead) -> Later[FetchResponse]:
+        answer: Later[FetchResponse] = Later()
+
+        def finish() -> None:
+            again = read_all(self._replicas, plan.wanted, min(request.max_bytes, MAX_BYTES))
+            response = self._answer(request, plan, again)
+            if isinstance(response, Later):
+                response.when_done(lambda done: answer.settle_like(done))
+            else:
+                answer.complete(response)
+
+        FetchWait(
+            [row.partition for row in read.rows if row.partition is not None],
+            missing_bytes=request.min_bytes - read.size,
+            finish=finish,
+        ).arm(self._clock, request.max_wait_ms)
+        return answer
+
+    def _answer(self, request: FetchRequest, plan: Plan, read: FetchRead) -> FetchResponse | Later[FetchResponse]:
+        if not read.cold:
+            return _response(request, plan, read.rows)
+        return self._load(read.cold).map(lambda _: _response(request, plan, read.rows))
+
+    def _load(self, rows: list[Row]) -> Later[None]:
+        """Blocking reads, in the pool; a corrupt range becomes its row's error."""
+        loaded: Later[None] = Later()
+        loop = asyncio.get_running_loop()
+
+        def load() -> list[bytes | bytearray | PenstockError]:
+            results: list[bytes | bytearray | PenstockError] = []
+            for row in rows:
+                try:
+                    results.append(row.slice.load() if row.slice is not None else b"")
+                except PenstockError as error:
+                    results.append(error)
+            return results
+
+        def finish(future: asyncio.Future[list[bytes | bytearray | PenstockError]]) -> None:
+            try:
+                for row, result in zip(rows, future.result(), strict=True):
+                    if isinstance(result, PenstockError):
+                        row.refused = Refused.by(result)
+                    elif result:
+                        row.records = (result,)
+            except BaseException as error:
+                loaded.fail(error)
+                raise
+            loaded.complete(None)
+
+        loop.run_in_executor(self._pool, load).add_done_callback(finish)
+        return loaded
+
+
+def _response(request: FetchRequest, plan: Plan, rows: list[Row]) -> FetchResponse:
+    topics: list[TopicFetched] = []
+    topic: TopicFetched | None = None
+    for row in rows:
+        wanted = row.wanted
+        if plan.incremental and not row.has_news:
+            continue
+        if row.records and plan.session is not None:
+            plan.session.served(wanted)
+        wanted.told_high_watermark, wanted.told_start_offset = row.high_watermark, row.start_offset
+        if topic is None or topic.name != wanted.topic or topic.topic_id != wanted.topic_id:
+            topic = TopicFetched(wanted.topic, wanted.topic_id, [])
+            topics.append(topic)
+        partitions = topic.partitions
+        assert isinstance(partitions, list)
+        partitions.append(_partition(request, row))
+    return FetchResponse(topics, NONE, 0 if plan.session is None else plan.session.id)
+
+
+def _partition(request: FetchRequest, row: Row) -> PartitionFetched:
+    if row.refused is not None:
+        return PartitionFetched(row.wanted.index, code_of(row.refused))
+    return PartitionFetched(
+        row.wanted.index,
+        NONE,
+        row.high_watermark,
+        row.high_watermark,
+        row.start_offset,
+        () if request.isolation_level == READ_COMMITTED else None,
+        -1,
+        row.records,
+    )
+
+
+def _wanted(request: FetchRequest) -> Iterable[Wanted]:
+    for topic in request.topics:
+        for row in topic.partitions:
+            yield Wanted(
+                topic.name,
+                topic.topic_id,
+                row.partition,
+                row.fetch_offset,
+                row.partition_max_bytes,
+                row.current_leader_epoch,
+            )
+
+
+def _forgotten(request: FetchRequest) -> Iterable[tuple[str | UUID, int]]:
+    for topic in request.forgotten_topics:
+        for index in topic.partitions:
+            yield (topic.topic_id or topic.name, index)

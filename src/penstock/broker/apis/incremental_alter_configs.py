@@ -1,0 +1,96 @@
+"""IncrementalAlterConfigs: sets, removes, or adds to and takes from lists, and leaves the rest as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kio.schema.incremental_alter_configs.v1.response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+
+from penstock.broker.api import NO_THROTTLE, Api, Caller
+from penstock.broker.config_resources import ConfigResources
+from penstock.broker.error_codes import NONE, code_of
+from penstock.errors import Problem, Refused
+from penstock.later import Later, awaiting
+
+
+class Operation(IntEnum):
+    """Kafka's numbers."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+# The only setting that is a list.
+_LISTS = {"cleanup.policy": "delete"}
+
+
+class IncrementalAlterConfigs:
+    api = Api(key=44, versions=(0, 1))
+
+    def __init__(self, resources: ConfigResources) -> None:
+        self._resources = resources
+
+    def start(self, request: IncrementalAlterConfigsRequest, caller: Caller) -> Later[IncrementalAlterConfigsResponse]:
+        return awaiting(self._alter_all(request))
+
+    async def _alter_all(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+        rows = [_row(row, await self._alter(row, request.validate_only)) for row in request.resources]
+        return IncrementalAlterConfigsResponse(throttle_time=NO_THROTTLE, responses=tuple(rows))
+
+    async def _alter(self, resource: AlterConfigsResource, validate_only: bool) -> Refused | None:
+        current = self._resources.current(resource.resource_type, resource.resource_name)
+        if isinstance(current, Refused):
+            return current
+        wanted = changed(current, resource.configs)
+        if isinstance(wanted, Refused):
+            return wanted
+        return await self._resources.replace(resource.resource_name, wanted, validate_only)
+
+
+def changed(current: Mapping[str, str], changes: tuple[AlterableConfig, ...]) -> dict[str, str] | Refused:
+    wanted = dict(current)
+    if len({change.name for change in changes}) != len(changes):
+        return Refused(Problem.INVALID_REQUEST, "a setting may be in the request once only")
+    for change in changes:
+        match change.config_operation:
+            case Operation.DELETE:
+                wanted.pop(change.name, None)
+            case _ if change.value is None:
+                return Refused(Problem.INVALID_REQUEST, f"{change.name} has no value")
+            case Operation.SET:
+                wanted[change.name] = change.value
+            case Operation.APPEND | Operation.SUBTRACT if change.name in _LISTS:
+                wanted[change.name] = _changed_list(wanted, change, change.value)
+            case Operation.APPEND | Operation.SUBTRACT:
+                return Refused(Problem.INVALID_CONFIG, f"{change.name} is not a list: set it as a whole")
+            case unknown:
+                return Refused(Problem.INVALID_REQUEST, f"operation {unknown} is unknown")
+    return wanted
+
+
+def _changed_list(config: Mapping[str, str], change: AlterableConfig, value: str) -> str:
+    items = config.get(change.name, _LISTS[change.name]).split(",")
+    named = [item.strip() for item in value.split(",")]
+    if Operation(change.config_operation) is Operation.APPEND:
+        return ",".join(items + [item for item in named if item not in items])
+    return ",".join(item for item in items if item not in named)
+
+
+def _row(resource: AlterConfigsResource, refused: Refused | None) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=NONE if refused is None else code_of(refused),
+        error_message=None if refused is None else refused.text,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

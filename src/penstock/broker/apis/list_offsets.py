@@ -1,0 +1,54 @@
+"""ListOffsets: the first offset, the next one, the one with the newest timestamp, or the first at or after a moment."""
+
+from __future__ import annotations
+
+from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
+from kio.schema.list_offsets.v11.response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kio.static.primitive import i32, i64
+
+from penstock.broker.api import NO_THROTTLE, Api, Caller
+from penstock.broker.error_codes import NONE, code_of
+from penstock.errors import Refused
+from penstock.replication.offsets import Position, find_offset
+from penstock.replication.replicas import Replicas
+
+
+class ListOffsets:
+    """Without transactions the last stable offset is the high watermark, so both isolation levels see the same."""
+
+    api = Api(key=2, versions=(1, 11))
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    def start(self, request: ListOffsetsRequest, caller: Caller) -> ListOffsetsResponse:
+        return ListOffsetsResponse(
+            throttle_time=NO_THROTTLE,
+            topics=tuple(
+                ListOffsetsTopicResponse(
+                    name=topic.name, partitions=tuple(self._row(topic.name, row) for row in topic.partitions)
+                )
+                for topic in request.topics
+            ),
+        )
+
+    def _row(self, topic: str, row: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        partition = self._replicas.leader(topic, row.partition_index, row.current_leader_epoch)
+        found = partition if isinstance(partition, Refused) else find_offset(partition, row.timestamp)
+        if isinstance(found, Refused):
+            return ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=code_of(found))
+        return _found(row.partition_index, found)
+
+
+def _found(index: i32, position: Position) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=index,
+        error_code=NONE,
+        timestamp=i64(position.timestamp_ms),
+        offset=i64(position.offset),
+        leader_epoch=i32(position.leader_epoch),
+    )

@@ -1,0 +1,88 @@
+"""OffsetCommit: how far a group has come. Topics that do not exist are refused row by row, the rest is committed."""
+
+from __future__ import annotations
+
+from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
+from kio.static.primitive import i32
+
+from penstock.broker.api import Api, Caller, milliseconds
+from penstock.broker.error_codes import code_or_none
+from penstock.broker.topic_names import check_partition, resolve
+from penstock.cluster.core.image import Image, TopicImage
+from penstock.errors import Problem, Refused
+from penstock.groups.coordinator import Groups
+from penstock.groups.core.answers import CommitAnswer
+from penstock.groups.core.events import CommitOffsets, OffsetToCommit, TopicOffsets
+from penstock.later import Later
+from penstock.wire.lifts.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponseTopic,
+)
+
+
+class OffsetCommit:
+    api = Api(key=8, versions=(2, 10))
+
+    def __init__(self, groups: Groups, image: Image) -> None:
+        self._groups = groups
+        self._image = image
+
+    def start(self, request: OffsetCommitRequest, caller: Caller) -> Later[OffsetCommitResponse]:
+        topics = [(topic, resolve(self._image, topic.name, topic.topic_id)) for topic in request.topics]
+        wanted = tuple(_offsets(topic, found) for topic, found in topics if isinstance(found, TopicImage))
+        event = CommitOffsets(
+            group_id=request.group_id,
+            topics=tuple(topic for topic in wanted if topic.offsets),
+            member_id=request.member_id,
+            generation=request.generation_id_or_member_epoch,
+            group_instance_id=request.group_instance_id,
+            retention_ms=milliseconds(request.retention_time),
+        )
+        return self._groups.submit(request.group_id, event, CommitAnswer).map(lambda answer: _response(answer, topics))
+
+
+def _offsets(topic: OffsetCommitRequestTopic, found: TopicImage) -> TopicOffsets:
+    return TopicOffsets(
+        topic=found.name,
+        topic_id=found.id.bytes,
+        offsets=tuple(
+            OffsetToCommit(
+                row.partition_index, row.committed_offset, row.committed_leader_epoch, row.committed_metadata or ""
+            )
+            for row in topic.partitions
+            if check_partition(found, row.partition_index) is None
+        ),
+    )
+
+
+def _response(
+    answer: CommitAnswer | Refused, topics: list[tuple[OffsetCommitRequestTopic, TopicImage | Problem]]
+) -> OffsetCommitResponse:
+    results = {}
+    if isinstance(answer, CommitAnswer):
+        results = {(topic.topic, row.partition): row.problem for topic in answer.topics for row in topic.partitions}
+
+    def problem(found: TopicImage | Problem, index: int) -> Problem | None:
+        if answer.problem is not None:
+            return answer.problem
+        unknown = check_partition(found, index)
+        return unknown if isinstance(found, Problem) or unknown else results.get((found.name, index))
+
+    return OffsetCommitResponse(
+        topics=tuple(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    OffsetCommitResponsePartition(
+                        partition_index=i32(row.partition_index),
+                        error_code=code_or_none(problem(found, row.partition_index)),
+                    )
+                    for row in topic.partitions
+                ),
+            )
+            for topic, found in topics
+        )
+    )

@@ -1,0 +1,111 @@
+"""OffsetFetch: how far groups have come; of the partitions asked for, or of all that a group has committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
+from kio.static.primitive import i32, i64
+
+from penstock.broker.api import Api, Caller
+from penstock.broker.error_codes import code_of_answer, code_or_none
+from penstock.broker.topic_names import resolve
+from penstock.cluster.core.image import Image, TopicImage
+from penstock.errors import Problem, Refused
+from penstock.groups.coordinator import Groups
+from penstock.groups.core.answers import FetchAnswer, FetchedOffset
+from penstock.groups.core.events import FetchOffsets, TopicPartitions
+from penstock.later import Later, gather
+from penstock.wire.lifts.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponseTopic,
+)
+
+
+class OffsetFetch:
+    """`require_stable` is met as it is: without transactions no commit is pending."""
+
+    api = Api(key=9, versions=(1, 10))
+
+    def __init__(self, groups: Groups, image: Image) -> None:
+        self._groups = groups
+        self._image = image
+
+    def start(self, request: OffsetFetchRequest, caller: Caller) -> Later[OffsetFetchResponse]:
+        return gather([self._fetch(group) for group in request.groups]).map(
+            lambda groups: OffsetFetchResponse(groups=tuple(groups))
+        )
+
+    def _fetch(self, group: OffsetFetchRequestGroup) -> Later[OffsetFetchResponseGroup]:
+        asked = group.topics
+        topics = None
+        if asked is not None:
+            topics = tuple(
+                TopicPartitions(
+                    self._name(topic), topic.partition_indexes, topic.topic_id.bytes if topic.topic_id else b""
+                )
+                for topic in asked
+            )
+        event = FetchOffsets(group.group_id, topics, group.member_id, group.member_epoch)
+        return self._groups.submit(group.group_id, event, FetchAnswer).map(lambda answer: self._response(group, answer))
+
+    def _name(self, topic: OffsetFetchRequestTopic) -> str:
+        found = resolve(self._image, topic.name, topic.topic_id)
+        return found.name if isinstance(found, TopicImage) else topic.name
+
+    def _response(self, group: OffsetFetchRequestGroup, answer: FetchAnswer | Refused) -> OffsetFetchResponseGroup:
+        if group.topics is None:
+            topics = self._all(answer)
+        else:
+            offsets = {}
+            if isinstance(answer, FetchAnswer):
+                offsets = {(topic.topic, row.partition): row for topic in answer.topics for row in topic.partitions}
+            topics = [self._asked(topic, offsets) for topic in group.topics]
+        return OffsetFetchResponseGroup(
+            group_id=group.group_id, topics=tuple(topics), error_code=code_of_answer(answer)
+        )
+
+    def _asked(
+        self, topic: OffsetFetchRequestTopic, offsets: dict[tuple[str, int], FetchedOffset]
+    ) -> OffsetFetchResponseTopic:
+        name = self._name(topic)
+        unknown_id = topic.topic_id is not None and not name
+        return OffsetFetchResponseTopic(
+            name=name,
+            topic_id=topic.topic_id,
+            partitions=tuple(
+                _row(
+                    FetchedOffset(index, problem=Problem.UNKNOWN_TOPIC_ID)
+                    if unknown_id
+                    else offsets.get((name, index)) or FetchedOffset(index)
+                )
+                for index in topic.partition_indexes
+            ),
+        )
+
+    def _all(self, answer: FetchAnswer | Refused) -> Sequence[OffsetFetchResponseTopic]:
+        rows = []
+        for topic in answer.topics if isinstance(answer, FetchAnswer) else ():
+            image = self._image.topic(topic.topic)
+            rows.append(
+                OffsetFetchResponseTopic(
+                    name=topic.topic,
+                    topic_id=None if image is None else image.id,
+                    partitions=tuple(map(_row, topic.partitions)),
+                )
+            )
+        return rows
+
+
+def _row(offset: FetchedOffset) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=i32(offset.partition),
+        committed_offset=i64(offset.offset),
+        committed_leader_epoch=i32(offset.leader_epoch),
+        metadata=offset.metadata,
+        error_code=code_or_none(offset.problem),
+    )

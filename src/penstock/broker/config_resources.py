@@ -1,0 +1,60 @@
+"""What settings belong to: a topic or this broker, as Kafka's admin calls name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+
+from penstock.broker.config_rows import ConfigRow, TopicConfigs, node_rows
+from penstock.cluster.core.image import Image, TopicImage
+from penstock.cluster.topics import Topics
+from penstock.config.setting import Section
+from penstock.errors import Problem, Refused
+
+
+class ResourceType(IntEnum):
+    """Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class ConfigResources:
+    def __init__(
+        self, image: Image, topics: Topics, topic_configs: TopicConfigs, node_id: int, sections: Sequence[Section]
+    ) -> None:
+        self._image = image
+        self._topics = topics
+        self._topic_configs = topic_configs
+        self._node_id = node_id
+        self._sections = sections
+
+    def describe(self, resource_type: int, name: str) -> list[ConfigRow] | Refused:
+        if resource_type == ResourceType.TOPIC:
+            topic = self._topic(name)
+            return topic if isinstance(topic, Refused) else self._topic_configs.of(topic)
+        if resource_type == ResourceType.BROKER:
+            if name not in ("", str(self._node_id)):
+                return Refused(Problem.INVALID_REQUEST, f"ask broker {name!r} itself, this is broker {self._node_id}")
+            return node_rows(self._sections)
+        return Refused(Problem.INVALID_REQUEST, f"resources of type {resource_type} have no settings here")
+
+    def current(self, resource_type: int, name: str) -> Mapping[str, str] | Refused:
+        """What is set for the resource itself, to be changed and given to `replace`."""
+        if resource_type == ResourceType.TOPIC:
+            topic = self._topic(name)
+            return topic if isinstance(topic, Refused) else topic.config
+        if resource_type == ResourceType.BROKER:
+            return Refused(
+                Problem.INVALID_REQUEST, "a broker's settings are given at its start: change its file or flags"
+            )
+        return Refused(Problem.INVALID_REQUEST, f"resources of type {resource_type} have no settings here")
+
+    async def replace(self, name: str, config: Mapping[str, str], validate_only: bool) -> Refused | None:
+        """Only topics get here."""
+        result = await self._topics.configure(name, config, validate_only)
+        return result if isinstance(result, Refused) else None
+
+    def _topic(self, name: str) -> TopicImage | Refused:
+        topic = self._image.topic(name)
+        return topic or Refused(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")

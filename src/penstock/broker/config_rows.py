@@ -1,0 +1,85 @@
+"""Settings as Kafka's admin calls show and change them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from penstock.cluster.core.image import TopicImage
+from penstock.config.log import LogSettings
+from penstock.config.setting import Section, Setting, settings_of
+
+
+class Source(IntEnum):
+    """Where a value comes from; Kafka's numbers."""
+
+    TOPIC = 1
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class ConfigType(IntEnum):
+    """Kafka's numbers."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class ConfigRow(NamedTuple):
+    name: str
+    value: str
+    source: Source
+    read_only: bool
+    kind: ConfigType
+    doc: str
+    # From the most specific to the least, as Kafka lists them.
+    synonyms: tuple[tuple[str, str, Source], ...]
+
+
+class TopicConfigs:
+    """A topic's settings over the node's."""
+
+    def __init__(self, node: LogSettings) -> None:
+        self._node = node
+
+    def of(self, topic: TopicImage) -> list[ConfigRow]:
+        return [self._row(setting, topic.config) for setting in settings_of(LogSettings)]
+
+    def _row(self, setting: Setting, config: Mapping[str, str]) -> ConfigRow:
+        inherited = _node_row(setting, getattr(self._node, setting.field), read_only=False)
+        if setting.name not in config:
+            return inherited
+        text = config[setting.name]
+        synonyms = ((setting.name, text, Source.TOPIC), *inherited.synonyms)
+        return inherited._replace(value=text, source=Source.TOPIC, synonyms=synonyms)
+
+
+def node_rows(sections: Iterable[Section]) -> list[ConfigRow]:
+    """What this node runs with. All of it is given at start, so all of it is read-only here."""
+    return [
+        _node_row(setting, getattr(section, setting.field), read_only=True)
+        for section in sections
+        for setting in settings_of(type(section))
+    ]
+
+
+def _node_row(setting: Setting, value: Any, read_only: bool) -> ConfigRow:
+    source = Source.DEFAULT if value == setting.default else Source.STATIC_BROKER
+    synonyms: tuple[tuple[str, str, Source], ...] = ((setting.name, setting.show(setting.default), Source.DEFAULT),)
+    if source is Source.STATIC_BROKER:
+        synonyms = ((setting.name, setting.show(value), source), *synonyms)
+    return ConfigRow(setting.name, setting.show(value), source, read_only, _type_of(setting), setting.doc, synonyms)
+
+
+def _type_of(setting: Setting) -> ConfigType:
+    if setting.name == "cleanup.policy":
+        return ConfigType.LIST
+    return {bool: ConfigType.BOOLEAN, int: ConfigType.LONG, float: ConfigType.DOUBLE}.get(
+        setting.kind, ConfigType.STRING
+    )

@@ -1,0 +1,123 @@
+"""From a frame to a reply: decoding, version checks, throttling, errors and measuring happen here, once for all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from penstock.broker.api import Api, Buffers, Caller, CloseConnection, Handler, OwnCodec
+from penstock.broker.failed import failed_response
+from penstock.broker.pressure import Pressure
+from penstock.later import Later
+from penstock.telemetry.broker import BrokerMetrics
+from penstock.telemetry.histogram import Histogram
+from penstock.wire.framing import RequestHeader, read_request_header
+from penstock.wire.schemas import API_VERSIONS, api_name
+from penstock.wire.versions import decode, encode
+
+logger = logging.getLogger(__name__)
+
+
+class Outcome(NamedTuple):
+    reply: Buffers | Later[Buffers]
+    pipelined: bool
+    throttle_ms: int
+
+
+class Entry:
+    """One API as dispatch needs it."""
+
+    __slots__ = ("api", "codec", "handler", "latency", "name", "newest", "oldest")
+
+    def __init__(self, handler: Handler, latency: Histogram) -> None:
+        self.handler = handler
+        self.api: Api = handler.api
+        self.oldest, self.newest = handler.api.versions
+        self.codec = handler if isinstance(handler, OwnCodec) else None
+        self.latency = latency
+        self.name = api_name(handler.api.key)
+
+
+class Dispatch:
+    def __init__(self, handlers: Iterable[Handler], metrics: BrokerMetrics, pressure: Pressure) -> None:
+        self._metrics = metrics
+        self._pressure = pressure
+        self._entries = {
+            handler.api.key: Entry(handler, metrics.latency_of(api_name(handler.api.key))) for handler in handlers
+        }
+
+    def start(self, frame: memoryview, caller: Caller) -> Outcome:
+        """Raises Malformed or CloseConnection when nothing but hanging up is right."""
+        header = read_request_header(frame)
+        entry = self._entries.get(header.api_key)
+        if entry is None:
+            raise CloseConnection(f"{api_name(header.api_key)} is not served here: ask with ApiVersions what is")
+        if not entry.oldest <= header.api_version <= entry.newest:
+            return Outcome(self._unsupported(entry, header, caller), True, 0)
+        caller.client_id = header.client_id
+        started = perf_counter()
+        throttle_ms = self._pressure.throttle_ms()
+        request = self._read(entry, header, frame)
+        self._metrics.requests_in_flight += 1
+        try:
+            answer = entry.handler.start(request, caller)
+        except CloseConnection:
+            self._metrics.requests_in_flight -= 1
+            raise
+        except Exception as error:
+            answer = Later[Any]()
+            answer.fail(error)
+        if isinstance(answer, Later):
+            reply: Later[Buffers] = Later()
+            answer.when_done(lambda done: self._finish(entry, header, started, throttle_ms, done, reply))
+            return Outcome(reply, entry.api.pipelined, throttle_ms)
+        return Outcome(self._pack(entry, header, started, throttle_ms, answer), True, throttle_ms)
+
+    def _read(self, entry: Entry, header: RequestHeader, frame: memoryview) -> Any:
+        if entry.codec is not None:
+            return entry.codec.read(frame, header.body_start, header.api_version)
+        return decode(header.api_key, header.api_version, frame[header.body_start :])
+
+    def _finish(
+        self,
+        entry: Entry,
+        header: RequestHeader,
+        started: float,
+        throttle_ms: int,
+        answer: Later[Any],
+        reply: Later[Buffers],
+    ) -> None:
+        try:
+            reply.complete(self._pack(entry, header, started, throttle_ms, answer.result()))
+        except CloseConnection as close:
+            reply.fail(close)
+        except Exception:
+            self._metrics.unexpected_errors += 1
+            logger.exception("request.failed", extra={"api": entry.name, "version": header.api_version})
+            failed = failed_response(entry.api.key)
+            if failed is None:
+                reply.fail(CloseConnection(f"{entry.name} failed unexpectedly; the log has the traceback"))
+            else:
+                reply.complete([encode(failed, entry.api.key, header.api_version, header.correlation_id, 0)])
+
+    def _pack(self, entry: Entry, header: RequestHeader, started: float, throttle_ms: int, response: Any) -> Buffers:
+        self._metrics.requests_in_flight -= 1
+        entry.latency.observe(perf_counter() - started)
+        if entry.codec is not None:
+            return entry.codec.pack(response, header.api_version, header.correlation_id, throttle_ms)
+        return [encode(response, entry.api.key, header.api_version, header.correlation_id, throttle_ms)]
+
+    def _unsupported(self, entry: Entry, header: RequestHeader, caller: Caller) -> Buffers:
+        """A client that asks with an ApiVersions too new gets an answer that every client can read (KIP-511)."""
+        if header.api_key != API_VERSIONS:
+            raise CloseConnection(
+                f"{entry.name} version {header.api_version} is not served, {entry.oldest} to {entry.newest} are"
+            )
+        known: Any = entry.handler.start(None, caller)
+        answer = replace(known, error_code=ErrorCode.unsupported_version)
+        return [encode(answer, API_VERSIONS, 0, header.correlation_id, 0)]

@@ -1,0 +1,34 @@
+"""A long poll: parked on its partitions until enough became readable, one of them stopped, or time is up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from penstock.clock import Clock, Timer
+from penstock.replication.partition import Partition
+
+
+class FetchWait:
+    def __init__(self, partitions: Sequence[Partition], missing_bytes: int, finish: Callable[[], None]) -> None:
+        self._partitions = partitions
+        self._missing_bytes = missing_bytes
+        self._finish = finish
+        self._timer: Timer | None = None
+
+    def arm(self, clock: Clock, max_wait_ms: int) -> None:
+        for partition in self._partitions:
+            partition.watch(self, self._progress)
+        self._timer = clock.call_at(clock.now_ms() + max_wait_ms, self._wake)
+
+    def _progress(self, readable_bytes: int) -> None:
+        self._missing_bytes -= readable_bytes
+        if self._missing_bytes <= 0 or readable_bytes == 0:
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            for partition in self._partitions:
+                partition.unwatch(self)
+            self._finish()

@@ -1,0 +1,43 @@
+"""The port that Kafka clients connect to."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from penstock.broker.connection import Connection
+from penstock.broker.connections import Connections
+from penstock.broker.dispatch import Dispatch
+from penstock.config.address import Address
+
+# A surge of clients after a restart connects within one breath.
+BACKLOG = 4096
+
+
+def bind(address: Address) -> socket.socket:
+    """Taken before anything is opened, so that a busy port is found at once. OSError if it cannot be had."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address.host, address.port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+@asynccontextmanager
+async def listen(listener: socket.socket, dispatch: Dispatch, connections: Connections) -> AsyncIterator[Address]:
+    """Yields the address it really listens at; on the way out every connection is closed."""
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(dispatch, connections), sock=listener, backlog=BACKLOG
+    )
+    try:
+        host, port = listener.getsockname()[:2]
+        yield Address(host, port)
+    finally:
+        server.close()
+        connections.close_all("this node is stopping")

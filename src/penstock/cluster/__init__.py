@@ -1,0 +1,1 @@
+"""Topics, partitions and brokers as everybody knows them."""

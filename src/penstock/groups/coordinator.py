@@ -1,0 +1,141 @@
+"""All groups of this broker: one machine per partition of __consumer_offsets, found by the group's name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+from zlib import crc32
+
+from penstock.clock import Clock
+from penstock.cluster.core.image import Image, TopicImage
+from penstock.cluster.topics import NewTopic, Topics
+from penstock.errors import Problem, Refused
+from penstock.groups.core import records
+from penstock.groups.core.answers import GroupAnswer
+from penstock.groups.core.consumer_events import TopicsChanged
+from penstock.groups.core.consumer_topics import KnownTopic, TopicsView
+from penstock.groups.core.events import TopicsDeleted
+from penstock.groups.core.machine import GroupEvent, GroupsMachine
+from penstock.groups.core.records import Record
+from penstock.groups.core.volatile import Note
+from penstock.later import Later, gather
+from penstock.replication.machine import MachineRunner
+from penstock.replication.partition import Partition
+from penstock.replication.replicas import Replicas
+from penstock.units import MIB
+
+OFFSETS_TOPIC = "__consumer_offsets"
+# Small segments, so that compaction keeps the replay after a restart short.
+OFFSETS_CONFIG = {"cleanup.policy": "compact", "segment.bytes": str(100 * MIB)}
+
+Runner = MachineRunner[GroupEvent, Record, GroupAnswer, Note]
+A = TypeVar("A", bound=GroupAnswer)
+
+
+class Groups:
+    """Follows the topics: its own, whose partitions it runs, and all others, which groups subscribe to."""
+
+    def __init__(
+        self,
+        make_machine: Callable[[], GroupsMachine],
+        replicas: Replicas,
+        topics: Topics,
+        image: Image,
+        pool: ThreadPoolExecutor,
+        clock: Clock,
+    ) -> None:
+        self._make_machine = make_machine
+        self._replicas = replicas
+        self._topics = topics
+        self._image = image
+        self._pool = pool
+        self._clock = clock
+        self._runners: list[Runner] = []
+        self._loading: set[asyncio.Task[None]] = set()
+
+    async def ensure_topic(self, partition_count: int) -> Refused | None:
+        """The offsets topic comes with the first group."""
+        if self._runners:
+            return None
+        created = await self._topics.create(NewTopic(OFFSETS_TOPIC, partition_count, config=OFFSETS_CONFIG))
+        if isinstance(created, Refused) and created.problem is not Problem.TOPIC_ALREADY_EXISTS:
+            return created
+        return None
+
+    def submit(self, group_id: str, event: GroupEvent, kind: type[A]) -> Later[A | Refused]:
+        """`kind` is the answer that the event is answered with."""
+        if not self._runners:
+            return Later.of(Refused(Problem.COORDINATOR_NOT_AVAILABLE, "no group has been looked up here yet"))
+        runner = self._runners[crc32(group_id.encode()) % len(self._runners)]
+        return runner.submit(event).map(lambda answer: _expected(answer, kind))
+
+    def submit_to_all(self, event: GroupEvent, kind: type[A]) -> Later[list[A | Refused]]:
+        """For what concerns every group; the answers are in no order that means anything."""
+        return gather([runner.submit(event).map(lambda answer: _expected(answer, kind)) for runner in self._runners])
+
+    # Following the topics
+
+    async def open_topic(self, topic: TopicImage) -> None:
+        if topic.name == OFFSETS_TOPIC:
+            while len(self._runners) < len(topic.partitions):
+                self._start_runner(len(self._runners))
+        else:
+            self._topics_changed(topic)
+
+    async def drop_topic(self, name: str) -> None:
+        if name == OFFSETS_TOPIC:
+            self._stop_all(Refused(Problem.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} was deleted"))
+            return
+        for runner in self._runners:
+            runner.submit(TopicsDeleted((name,)))
+        self._topics_changed()
+
+    async def close(self) -> None:
+        for task in self._loading:
+            task.cancel()
+        await asyncio.gather(*self._loading, return_exceptions=True)
+        self._stop_all(Refused(Problem.COORDINATOR_NOT_AVAILABLE, "this broker is stopping"))
+
+    def _start_runner(self, index: int) -> None:
+        partition = self._replicas.find(OFFSETS_TOPIC, index)
+        assert isinstance(partition, Partition), "replicas follow the topics before groups do"
+        runner: Runner = MachineRunner(partition, self._replicas, self._make_machine, records, self._pool, self._clock)
+        self._runners.append(runner)
+        self._in_background(self._load(runner))
+
+    async def _load(self, runner: Runner) -> None:
+        await runner.load()
+        runner.submit(TopicsChanged(self._view()))
+
+    def _in_background(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._loading.add(task)
+        task.add_done_callback(self._loading.discard)
+
+    def _topics_changed(self, opened: TopicImage | None = None) -> None:
+        if self._runners:
+            event = TopicsChanged(self._view(opened))
+            for runner in self._runners:
+                runner.submit(event)
+
+    def _view(self, opened: TopicImage | None = None) -> TopicsView:
+        """A topic that is being opened is announced to groups before the image has it."""
+        topics = {topic.name: topic for topic in self._image.topics()}
+        if opened is not None:
+            topics[opened.name] = opened
+        return TopicsView(
+            {name: KnownTopic(topic.id, len(topic.partitions), topic.is_internal) for name, topic in topics.items()}
+        )
+
+    def _stop_all(self, refused: Refused) -> None:
+        runners, self._runners = self._runners, []
+        for runner in runners:
+            runner.stop(refused)
+
+
+def _expected(answer: GroupAnswer | Refused, kind: type[A]) -> A | Refused:
+    if isinstance(answer, Refused | kind):
+        return answer
+    raise TypeError(f"answered with {type(answer).__name__} instead of {kind.__name__}")

@@ -1,0 +1,113 @@
+"""A node from its settings, started in order and stopped in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from penstock.broker.connections import Connections
+from penstock.broker.dispatch import Dispatch
+from penstock.broker.listener import bind, listen
+from penstock.broker.pressure import Pressure
+from penstock.clock import Clock
+from penstock.cluster.core.image import BrokerImage, Image
+from penstock.cluster.topics import Topics
+from penstock.config.address import Address
+from penstock.config.settings import Settings
+from penstock.coordination.embedded import EmbeddedStore
+from penstock.coordination.identity import cluster_id_of
+from penstock.coordination.paths import ensure_parents
+from penstock.coordination.producer_ids import ProducerIds
+from penstock.disk.interface import Disk
+from penstock.disk.lock import DirectoryLock
+from penstock.frontend.server import serve_http
+from penstock.groups.coordinator import Groups
+from penstock.node.handlers import Parts, handlers_of
+from penstock.node.machines import machine_factory
+from penstock.replication.flusher import Flusher
+from penstock.replication.housekeeping import Housekeeping
+from penstock.replication.replicas import Replicas
+from penstock.storage.directories import PartitionDirectories
+from penstock.telemetry.broker import BrokerMetrics
+from penstock.telemetry.health import Health
+from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.storage import LogMetrics, LogSize
+
+logger = logging.getLogger(__name__)
+
+# Threads that wait for the disk. Syncs have their own, so that no cold read delays an acknowledgement.
+SYNC_THREADS = 4
+READ_THREADS = 4
+UPKEEP_THREADS = 1
+
+
+@dataclass(frozen=True)
+class Running:
+    """A node that serves."""
+
+    kafka: Address
+    http: Address
+    metrics: Metrics
+
+
+@asynccontextmanager
+async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator[Running]:
+    """Serves until the block is left; then stops cleanly, so that the next start has nothing to recover."""
+    data_dir = os.path.abspath(settings.node.data_dir)
+    metrics, health = Metrics(), Health()
+    health.starting("broker")
+    async with AsyncExitStack() as stack:
+        disk.make_directory(data_dir)
+        stack.enter_context(DirectoryLock.take(data_dir))
+        listener = stack.enter_context(bind(settings.network.listen))
+        http = await stack.enter_async_context(serve_http(settings.network.http, metrics, health))
+        store = EmbeddedStore.open(disk, os.path.join(data_dir, "coordination"))
+        stack.push_async_callback(store.close)
+        await ensure_parents(store)
+        image = Image(await cluster_id_of(store), [_this_broker(settings)])
+        topics = Topics(store, image, settings.node.node_id, settings.topics.num_partitions)
+        syncs, reads, upkeep = (
+            stack.enter_context(ThreadPoolExecutor(threads, thread_name_prefix=name))
+            for threads, name in ((SYNC_THREADS, "sync"), (READ_THREADS, "read"), (UPKEEP_THREADS, "upkeep"))
+        )
+        log_metrics = LogMetrics(metrics, lambda: _sizes(replicas))
+        flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe)
+        directories = PartitionDirectories(disk, data_dir)
+        replicas = Replicas(directories, settings.log, flusher, upkeep, clock)
+        stack.push_async_callback(replicas.close)
+        groups = Groups(machine_factory(settings), replicas, topics, image, reads, clock)
+        stack.push_async_callback(groups.close)
+        topics.follow(replicas)
+        topics.follow(groups)
+        await topics.load()
+        await replicas.remove_strangers({topic.name for topic in image.topics()})
+        housekeeping = Housekeeping(replicas, flusher, upkeep, clock)
+        await stack.enter_async_context(housekeeping.running())
+        broker_metrics = BrokerMetrics(metrics)
+        connections = Connections(settings.network, broker_metrics, clock)
+        parts = Parts(image, topics, replicas, groups, ProducerIds(store), reads, clock)
+        dispatch = Dispatch(handlers_of(parts, settings), broker_metrics, Pressure(connections.memory.pressure))
+        kafka = await stack.enter_async_context(listen(listener, dispatch, connections))
+        health.ready("broker")
+        # What lives as long as the node need not be looked at again by every collection.
+        gc.freeze()
+        logger.info("node.ready", extra={"kafka": str(kafka), "http": str(http), "data_dir": data_dir})
+        yield Running(kafka, http, metrics)
+        health.failing("broker", "stopping")
+
+
+def _this_broker(settings: Settings) -> BrokerImage:
+    """Without a host of its own a broker is where the client reached it."""
+    return BrokerImage(settings.node.node_id, "", 0, settings.node.rack or None)
+
+
+def _sizes(replicas: Replicas) -> Iterator[LogSize]:
+    for partition in replicas:
+        log = partition.log
+        yield LogSize(partition.topic, partition.index, log.size_bytes, log.start_offset, log.end_offset)

@@ -1,0 +1,119 @@
+"""The table of APIs: every handler with what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from penstock.broker.api import Handler
+from penstock.broker.apis.alter_configs import AlterConfigs
+from penstock.broker.apis.api_versions import ApiVersions
+from penstock.broker.apis.consumer_group_describe import ConsumerGroupDescribe
+from penstock.broker.apis.consumer_group_heartbeat import ConsumerGroupHeartbeat
+from penstock.broker.apis.create_partitions import CreatePartitions
+from penstock.broker.apis.create_topics import CreateTopics
+from penstock.broker.apis.delete_groups import DeleteGroups
+from penstock.broker.apis.delete_records import DeleteRecords
+from penstock.broker.apis.delete_topics import DeleteTopics
+from penstock.broker.apis.describe_cluster import DescribeCluster
+from penstock.broker.apis.describe_configs import DescribeConfigs
+from penstock.broker.apis.describe_groups import DescribeGroups
+from penstock.broker.apis.describe_log_dirs import DescribeLogDirs
+from penstock.broker.apis.describe_producers import DescribeProducers
+from penstock.broker.apis.describe_topic_partitions import DescribeTopicPartitions
+from penstock.broker.apis.fetch import Fetch
+from penstock.broker.apis.find_coordinator import FindCoordinator
+from penstock.broker.apis.heartbeat import Heartbeat
+from penstock.broker.apis.incremental_alter_configs import IncrementalAlterConfigs
+from penstock.broker.apis.init_producer_id import InitProducerId
+from penstock.broker.apis.join_group import JoinGroup
+from penstock.broker.apis.leave_group import LeaveGroup
+from penstock.broker.apis.list_groups import ListGroups
+from penstock.broker.apis.list_offsets import ListOffsets
+from penstock.broker.apis.metadata import Metadata
+from penstock.broker.apis.offset_commit import OffsetCommit
+from penstock.broker.apis.offset_delete import OffsetDelete
+from penstock.broker.apis.offset_fetch import OffsetFetch
+from penstock.broker.apis.offset_for_leader_epoch import OffsetForLeaderEpoch
+from penstock.broker.apis.produce import Produce
+from penstock.broker.apis.sync_group import SyncGroup
+from penstock.broker.config_resources import ConfigResources
+from penstock.broker.config_rows import TopicConfigs
+from penstock.broker.fetch_sessions import FetchSessions
+from penstock.clock import Clock
+from penstock.cluster.core.image import Image
+from penstock.cluster.topics import Topics
+from penstock.config.settings import Settings
+from penstock.coordination.producer_ids import ProducerIds
+from penstock.groups.coordinator import Groups
+from penstock.replication.replicas import Replicas
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the handlers are made from."""
+
+    image: Image
+    topics: Topics
+    replicas: Replicas
+    groups: Groups
+    producer_ids: ProducerIds
+    pool: ThreadPoolExecutor
+    clock: Clock
+
+
+def handlers_of(parts: Parts, settings: Settings) -> list[Handler]:
+    served = [*_data(parts, settings), *_groups(parts, settings), *_administration(parts, settings)]
+    return [ApiVersions([handler.api for handler in served]), *served]
+
+
+def _data(parts: Parts, settings: Settings) -> Sequence[Handler]:
+    replicas, clock = parts.replicas, parts.clock
+    return [
+        Produce(replicas, clock),
+        Fetch(replicas, FetchSessions(), parts.pool, clock),
+        ListOffsets(replicas),
+        OffsetForLeaderEpoch(replicas),
+        InitProducerId(parts.producer_ids),
+        Metadata(parts.image, parts.topics, settings.topics.auto_create_topics_enable),
+    ]
+
+
+def _groups(parts: Parts, settings: Settings) -> Sequence[Handler]:
+    groups, image = parts.groups, parts.image
+    return [
+        FindCoordinator(groups, image, settings.node.node_id, settings.groups.offsets_topic_num_partitions),
+        JoinGroup(groups),
+        SyncGroup(groups),
+        Heartbeat(groups),
+        LeaveGroup(groups),
+        OffsetCommit(groups, image),
+        OffsetFetch(groups, image),
+        OffsetDelete(groups, image),
+        DescribeGroups(groups),
+        ListGroups(groups),
+        DeleteGroups(groups),
+        ConsumerGroupHeartbeat(groups),
+        ConsumerGroupDescribe(groups),
+    ]
+
+
+def _administration(parts: Parts, settings: Settings) -> Sequence[Handler]:
+    image, topics, replicas = parts.image, parts.topics, parts.replicas
+    topic_configs = TopicConfigs(settings.log)
+    sections = [section for _, section in settings.sections()]
+    resources = ConfigResources(image, topics, topic_configs, settings.node.node_id, sections)
+    return [
+        CreateTopics(topics, topic_configs),
+        DeleteTopics(image, topics),
+        CreatePartitions(topics),
+        DeleteRecords(replicas),
+        DescribeConfigs(resources),
+        AlterConfigs(resources),
+        IncrementalAlterConfigs(resources),
+        DescribeCluster(image),
+        DescribeTopicPartitions(image),
+        DescribeLogDirs(replicas),
+        DescribeProducers(replicas),
+    ]

@@ -1,0 +1,1 @@
+"""Partitions and their replicas; the runner of every durable state machine."""

@@ -1,0 +1,188 @@
+"""The runner of every durable state machine: its log is one partition of an internal topic.
+
+The order of the steps is the contract of `replication/core/machine.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, Protocol, TypeVar
+
+from penstock.clock import Clock, Timer
+from penstock.errors import Problem, Refused
+from penstock.later import Later
+from penstock.replication.core.machine import Answered, Decision, Machine, Release, Tick, Ticket
+from penstock.replication.partition import Committed, Partition
+from penstock.replication.replicas import Replicas
+from penstock.storage.log import Appended
+from penstock.units import MIB, SECOND_MS
+from penstock.wire.batch import HEADER_BYTES, read_header
+from penstock.wire.records import Record as LogRecord
+from penstock.wire.records import build_batch, records_of
+
+logger = logging.getLogger(__name__)
+
+Event = TypeVar("Event")
+Record = TypeVar("Record")
+Answer = TypeVar("Answer")
+Note = TypeVar("Note")
+
+REPLAY_READ_BYTES = 4 * MIB
+# Our own batches are not compressed; this only stops a damaged one.
+REPLAY_LIMIT_BYTES = 64 * MIB
+# After a failed append (a full disk, say) the log is replayed again, but not in a tight loop.
+RELOAD_DELAY_MS = SECOND_MS
+
+
+class RecordCodec(Protocol[Record]):
+    """A record as key and value, so that compaction keeps the newest of each key."""
+
+    def encode(self, record: Record) -> tuple[bytes, bytes | None]: ...
+
+    def decode(self, key: bytes, value: bytes | None) -> Record: ...
+
+
+class MachineRunner(Generic[Event, Record, Answer, Note]):
+    """Answers are `Answer`s, or `Refused` while there is no machine: loading, stopped, or its log failed."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        replicas: Replicas,
+        make_machine: Callable[[], Machine[Event | Tick, Record, Answer, Note]],
+        codec: RecordCodec[Record],
+        pool: ThreadPoolExecutor,
+        clock: Clock,
+    ) -> None:
+        self._partition = partition
+        self._replicas = replicas
+        self._make_machine = make_machine
+        self._codec = codec
+        self._pool = pool
+        self._clock = clock
+        self._machine: Machine[Event | Tick, Record, Answer, Note] | None = None
+        self._unavailable = Refused(Problem.COORDINATOR_LOADING, "the coordinator is reading its log")
+        self._seen_offset = 0
+        self._parked: dict[Ticket, Later[Answer | Refused]] = {}
+        self._timer: Timer | None = None
+
+    @property
+    def ready(self) -> bool:
+        return self._machine is not None
+
+    async def load(self) -> None:
+        """Replay the log. Until it is done, events are refused as COORDINATOR_LOADING."""
+        machine = self._make_machine()
+        loop = asyncio.get_running_loop()
+        position = self._partition.log.start_offset
+        end = self._partition.log.end_offset
+        while position < end:
+            records, position = await loop.run_in_executor(self._pool, self._read_records, position, end)
+            for record in records:
+                machine.apply(record)
+        self._seen_offset = end
+        self._machine = machine
+        self._arm()
+
+    def submit(self, event: Event | Tick) -> Later[Answer | Refused]:
+        machine = self._machine
+        if machine is None:
+            return Later.of(self._unavailable)
+        decision = machine.decide(event, self._clock.now_ms())
+        if decision.records:
+            match self._append(decision.records):
+                case Appended(next_offset=next_offset):
+                    self._seen_offset = next_offset
+                case Refused() as refused:
+                    return Later.of(self._drop(refused))
+        for record in decision.records:
+            machine.apply(record)
+        for note in decision.notes:
+            machine.remember(note)
+        answer: Later[Answer | Refused] = Later()
+        if not isinstance(decision.answer, Answered):
+            self._parked[decision.answer.ticket] = answer
+        self._partition.when_committed(self._seen_offset).when_done(
+            lambda committed: self._deliver(decision, answer, committed)
+        )
+        self._arm()
+        return answer
+
+    def stop(self, refused: Refused) -> None:
+        """No more answers from here; the next machine replays."""
+        self._machine = None
+        self._unavailable = refused
+        if self._timer is not None:
+            self._timer.cancel()
+        parked, self._parked = self._parked, {}
+        for answer in parked.values():
+            answer.complete(refused)
+
+    def _deliver(
+        self, decision: Decision[Record, Answer, Note], answer: Later[Answer | Refused], committed: Later[Committed]
+    ) -> None:
+        refused = committed.result()
+        if refused is not None:
+            answer.complete(Refused(Problem.NOT_COORDINATOR, refused.text))
+            return
+        if isinstance(decision.answer, Answered):
+            answer.complete(decision.answer.answer)
+        for release in decision.releases:
+            self._release(release)
+
+    def _release(self, release: Release[Answer]) -> None:
+        parked = self._parked.pop(release.ticket, None)
+        if parked is not None:
+            parked.complete(release.answer)
+
+    def _append(self, records: tuple[Record, ...]) -> Appended | Refused:
+        now_ms = self._clock.now_ms()
+        encoded = (self._codec.encode(record) for record in records)
+        batch = build_batch([LogRecord(offset, now_ms, key, value) for offset, (key, value) in enumerate(encoded)])
+        return self._replicas.append_own(self._partition, memoryview(batch), read_header(batch))
+
+    def _drop(self, refused: Refused) -> Refused:
+        """Nothing of the decision has happened, but what the log holds is no longer certain: start from it anew."""
+        logger.error(
+            "machine.dropped",
+            extra={"topic": self._partition.topic, "partition": self._partition.index, "why": refused.text},
+        )
+        self.stop(Refused(Problem.COORDINATOR_NOT_AVAILABLE, refused.text))
+        self._clock.call_at(self._clock.now_ms() + RELOAD_DELAY_MS, self._reload)
+        return self._unavailable
+
+    def _reload(self) -> None:
+        task = asyncio.get_running_loop().create_task(self.load())
+        self._reloading = task
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._machine is not None and (deadline := self._machine.next_deadline_ms()) is not None:
+            self._timer = self._clock.call_at(deadline, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.submit(Tick())
+
+    def _read_records(self, position: int, end: int) -> tuple[list[Record], int]:
+        """Blocking. The records from `position` on, and where to go on."""
+        data = self._partition.log.read(position, REPLAY_READ_BYTES, upto=end, at_least_one=True).load()
+        view = memoryview(data)
+        records = []
+        at = 0
+        while len(view) - at >= HEADER_BYTES:
+            header = read_header(view, at)
+            if len(view) - at < header.size:
+                break
+            if not header.is_control:
+                for record in records_of(view[at : at + header.size], limit_bytes=REPLAY_LIMIT_BYTES):
+                    if record.offset >= position and record.key is not None:
+                        records.append(self._codec.decode(record.key, record.value))
+            position = header.next_offset
+            at += header.size
+        return records, position if at else end

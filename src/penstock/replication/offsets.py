@@ -1,0 +1,46 @@
+"""Where a reader can start: offsets by what they mean."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.errors import PenstockError, Problem, Refused
+from penstock.replication.partition import Partition
+
+# Kafka's numbers in the place of a timestamp.
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+
+class Position(NamedTuple):
+    offset: int
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+
+
+# Also the answer for what is never the case here: nothing is kept in remote storage.
+NOWHERE = Position(-1)
+
+
+def find_offset(partition: Partition, timestamp: int) -> Position | Refused:
+    log = partition.log
+    match timestamp:
+        case _ if timestamp == LATEST:
+            return Position(partition.high_watermark, leader_epoch=partition.leader_epoch)
+        case _ if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            return Position(log.start_offset, leader_epoch=log.epochs.epoch_of(log.start_offset))
+        case _ if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            return NOWHERE
+        case _ if timestamp < MAX_TIMESTAMP:
+            return Refused(Problem.INVALID_REQUEST, f"{timestamp} is neither a timestamp nor one of Kafka's marks")
+    try:
+        found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    except PenstockError as error:
+        return Refused.by(error)
+    if found is None or found.offset >= partition.high_watermark:
+        return NOWHERE
+    return Position(found.offset, found.timestamp_ms, log.epochs.epoch_of(found.offset))

@@ -1,0 +1,197 @@
+"""The partitions of this broker: found by name or id, opened and closed as topics come and go.
+
+Here what storage raises becomes a value, once; callers match on `Refused`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Set
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
+
+from penstock.clock import Clock
+from penstock.cluster.core.image import TopicImage
+from penstock.config.log import LogSettings
+from penstock.disk.interface import Space
+from penstock.errors import PenstockError, Problem, Refused
+from penstock.replication.flusher import Flusher
+from penstock.replication.partition import Partition
+from penstock.storage.directories import PartitionDirectories
+from penstock.storage.log import Appended, Log
+from penstock.units import MIB
+from penstock.wire.batch import BatchHeader
+from penstock.wire.batch_rules import check_produced, check_timestamp
+from penstock.wire.records import records_of
+
+logger = logging.getLogger(__name__)
+
+# What one produced batch may unpack to where the broker must look inside (compacted topics need keys).
+DECOMPRESSED_LIMIT_BYTES = 32 * MIB
+
+
+class Replicas:
+    """All methods run on the event loop's thread; blocking work goes to the pool."""
+
+    def __init__(
+        self,
+        directories: PartitionDirectories,
+        defaults: LogSettings,
+        flusher: Flusher,
+        pool: ThreadPoolExecutor,
+        clock: Clock,
+    ) -> None:
+        self._directories = directories
+        self._defaults = defaults
+        self._flusher = flusher
+        self._pool = pool
+        self._clock = clock
+        self._topics: dict[str, list[Partition]] = {}
+        self._names: dict[UUID, str] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        for partitions in self._topics.values():
+            yield from partitions
+
+    # Finding
+
+    def find(self, topic: str, index: int) -> Partition | Refused:
+        partitions = self._topics.get(topic)
+        if partitions is None or not 0 <= index < len(partitions):
+            return Refused(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{index} does not exist")
+        return partitions[index]
+
+    def find_by_id(self, topic_id: UUID, index: int) -> Partition | Refused:
+        name = self._names.get(topic_id)
+        if name is None:
+            return Refused(Problem.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}")
+        return self.find(name, index)
+
+    def leader(self, topic: str, index: int, current_leader_epoch: int) -> Partition | Refused:
+        """Like `find`, refused when the client's idea of the leader's epoch (-1: it has none) differs from ours."""
+        return _of_epoch(self.find(topic, index), current_leader_epoch)
+
+    def leader_by_id(self, topic_id: UUID, index: int, current_leader_epoch: int) -> Partition | Refused:
+        return _of_epoch(self.find_by_id(topic_id, index), current_leader_epoch)
+
+    # Appending
+
+    def append(self, partition: Partition, records: memoryview) -> Appended | Refused:
+        """From a producer: checked in full. `records` must be writable and is stamped in place."""
+        settings = partition.log.settings
+        now_ms = self._clock.now_ms()
+        try:
+            header = check_produced(records, settings.max_message_bytes)
+            if settings.message_timestamp_type == "CreateTime":
+                check_timestamp(
+                    header, now_ms, settings.message_timestamp_before_max_ms, settings.message_timestamp_after_max_ms
+                )
+            if "compact" in settings.cleanup_policy:
+                _require_keys(records)
+            return self._append(partition, records, header, now_ms)
+        except PenstockError as error:
+            return Refused.by(error)
+
+    def append_own(self, partition: Partition, records: memoryview, header: BatchHeader) -> Appended | Refused:
+        """From this broker itself, for internal topics: built here, so not checked again."""
+        try:
+            return self._append(partition, records, header, self._clock.now_ms())
+        except PenstockError as error:
+            return Refused.by(error)
+
+    def _append(self, partition: Partition, records: memoryview, header: BatchHeader, now_ms: int) -> Appended:
+        appended = partition.append(records, header, now_ms)
+        if partition.waits_for_sync:
+            self._flusher.request(partition)
+        return appended
+
+    # Topics coming and going
+
+    async def open_topic(self, topic: TopicImage) -> None:
+        """Opens what is missing of the topic's partitions and takes over its settings."""
+        settings = self._defaults.overridden_by(topic.config)
+        partitions = self._topics.setdefault(topic.name, [])
+        self._names[topic.id] = topic.name
+        for partition in partitions:
+            partition.log.settings = settings
+            partition.on_settings_changed()
+        loop = asyncio.get_running_loop()
+        while len(partitions) < len(topic.partitions):
+            index = len(partitions)
+            log = await loop.run_in_executor(self._pool, self._open_log, topic, index, settings)
+            report = log.recovery
+            if report.noteworthy:
+                logger.warning("log.recovered", extra={"topic": topic.name, "partition": index, "what": str(report)})
+            partitions.append(Partition(topic.name, topic.id, index, log, topic.partitions[index].leader_epoch))
+
+    def _open_log(self, topic: TopicImage, index: int, settings: LogSettings) -> Log:
+        directory = self._directories.claim(topic.name, topic.id, index)
+        return Log.open(self._directories.disk, directory, settings, now_ms=self._clock.now_ms())
+
+    async def drop_topic(self, name: str) -> None:
+        """Nobody waits on it any more when this returns; its files are gone or set aside."""
+        partitions = self._topics.pop(name, [])
+        for partition in partitions:
+            self._names.pop(partition.topic_id, None)
+            partition.stop(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"{name} was deleted")
+        await self._flusher.drained()
+        loop = asyncio.get_running_loop()
+        for partition in partitions:
+            await loop.run_in_executor(self._pool, partition.log.abandon)
+        await loop.run_in_executor(self._pool, self._directories.remove_topic, name)
+
+    async def remove_strangers(self, names: Set[str]) -> None:
+        """At start: what topics left behind that were deleted while this node was down."""
+        await asyncio.get_running_loop().run_in_executor(self._pool, self._remove_strangers, names)
+
+    def _remove_strangers(self, names: Set[str]) -> None:
+        for topic in {directory.topic for directory in self._directories.existing()} - names:
+            self._directories.remove_topic(topic)
+        self._directories.sweep()
+
+    # Administration
+
+    async def delete_records(self, topic: str, index: int, before_offset: int) -> int | Refused:
+        """The partition's new start offset; -1 stands for the high watermark."""
+        partition = self.find(topic, index)
+        if isinstance(partition, Refused):
+            return partition
+        wanted = partition.high_watermark if before_offset == -1 else before_offset
+        if not 0 <= wanted <= partition.high_watermark:
+            text = f"offset {wanted} is not between 0 and the high watermark {partition.high_watermark}"
+            return Refused(Problem.OFFSET_OUT_OF_RANGE, text)
+        try:
+            return partition.log.delete_records(wanted)
+        except PenstockError as error:
+            return Refused.by(error)
+
+    @property
+    def directory(self) -> str:
+        return self._directories.path
+
+    def disk_space(self) -> Space:
+        return self._directories.space()
+
+    async def close(self) -> None:
+        """Clean shutdown: everything synced and checkpointed."""
+        await self._flusher.drained()
+        loop = asyncio.get_running_loop()
+        for partition in self:
+            partition.stop(Problem.NOT_LEADER, "this broker is stopping")
+            await loop.run_in_executor(self._pool, partition.log.close)
+        self._topics.clear()
+
+
+def _of_epoch(partition: Partition | Refused, current_leader_epoch: int) -> Partition | Refused:
+    if isinstance(partition, Refused) or current_leader_epoch in (-1, partition.leader_epoch):
+        return partition
+    if current_leader_epoch < partition.leader_epoch:
+        return Refused(Problem.FENCED_LEADER_EPOCH, f"epoch {current_leader_epoch} is over: refresh the metadata")
+    return Refused(Problem.UNKNOWN_LEADER_EPOCH, f"epoch {current_leader_epoch} is not known here yet")
+
+
+def _require_keys(records: memoryview) -> None:
+    for record in records_of(records, limit_bytes=DECOMPRESSED_LIMIT_BYTES):
+        if record.key is None:
+            raise PenstockError(Problem.INVALID_RECORD, "a compacted topic needs a key in every record")

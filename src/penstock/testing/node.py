@@ -1,0 +1,122 @@
+"""The node, on an event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TypeVar
+
+import uvloop
+
+from penstock.clock import SteppedClock
+from penstock.config.load import load_settings
+from penstock.config.settings import Settings
+from penstock.disk.interface import Disk
+from penstock.disk.local import LocalDisk
+from penstock.node.assemble import Running, running
+
+T = TypeVar("T")
+
+# A test waits for nothing: groups form at once, dead members are found soon, ports are free ones.
+DEFAULTS = {
+    "listen": "127.0.0.1:0",
+    "http": "127.0.0.1:0",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "offsets.topic.num.partitions": "4",
+}
+
+
+class TestNode:
+    """Use it through `node()`. Safe from any thread but the node's own."""
+
+    # Not a test class, whatever its name looks like to pytest.
+    __test__ = False
+
+    def __init__(self, data_dir: str, settings: Mapping[str, str], disk: Disk) -> None:
+        flags = {**DEFAULTS, **settings, "data.dir": data_dir}
+        self.data_dir = data_dir
+        self._settings: Settings = load_settings(environment={}, flags=flags)
+        self._disk = disk
+        self._clock = SteppedClock()
+        self._loop = uvloop.new_event_loop()
+        self._ready: Future[Running] = Future()
+        self._thread = threading.Thread(target=self._run, name="penstock-node", daemon=True)
+
+    @property
+    def bootstrap(self) -> str:
+        """For a client's bootstrap.servers."""
+        return str(self._ready.result().kafka)
+
+    @property
+    def http(self) -> str:
+        return f"http://{self._ready.result().http}"
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def advance(self, **duration: float) -> None:
+        """Time goes forward, as in `advance(days=15)` or `advance(milliseconds=10)`; what falls due happens first."""
+        by_ms = timedelta(**duration) // timedelta(milliseconds=1)
+        self._call(lambda: self._clock.advance(by_ms))
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """One sample as /metrics would show it now."""
+        metrics = self._ready.result().metrics
+        return self._call(lambda: metrics.value(name, **labels))
+
+    def start(self) -> None:
+        self._thread.start()
+        self._ready.result()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+    def _call(self, function: Callable[[], T]) -> T:
+        async def call() -> T:
+            return function()
+
+        return asyncio.run_coroutine_threadsafe(call(), self._loop).result()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        self._stopping = asyncio.Event()
+        try:
+            async with running(self._settings, self._clock, self._disk) as node:
+                self._ready.set_result(node)
+                await self._stopping.wait()
+        except BaseException as error:
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
+
+
+@contextmanager
+def node(
+    settings: Mapping[str, str] | None = None, *, data_dir: str | None = None, disk: Disk | None = None
+) -> Iterator[TestNode]:
+    """A node on free ports of the loopback interface. Without `data_dir` its data goes when it stops.
+
+    `settings` are given by name, as in a configuration file.
+    """
+    with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
+        test_node = TestNode(data_dir or temporary, settings or {}, disk or LocalDisk())
+        test_node.start()
+        try:
+            yield test_node
+            unexpected = test_node.metric("penstock_unexpected_errors_total")
+        finally:
+            test_node.stop()
+        assert not unexpected, f"{unexpected:.0f} requests failed unexpectedly: the log has the tracebacks"

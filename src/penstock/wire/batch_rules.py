@@ -1,0 +1,80 @@
+"""What a batch from a producer must be before it may enter a log. Only the header is read: contents stay opaque."""
+
+from __future__ import annotations
+
+from penstock.errors import PenstockError, Problem
+from penstock.wire.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, crc_matches, read_header
+
+_MAGIC_AT = 16
+_NEWEST_COMPRESSION = 4
+
+
+def check_produced(records: memoryview, max_bytes: int) -> BatchHeader:
+    """The header of the one batch in `records`, or a PenstockError."""
+    size = len(records)
+    if size < HEADER_BYTES:
+        _check_short(records)
+    header = read_header(records)
+    if header.magic != MAGIC or header.size != size:
+        _check_shape(header, size)
+    if size > max_bytes:
+        raise PenstockError(
+            Problem.RECORDS_TOO_LARGE, f"the batch has {size} bytes, max.message.bytes of the topic is {max_bytes}"
+        )
+    if not crc_matches(records, header):
+        raise PenstockError(Problem.CORRUPT_RECORDS, "the batch does not match its CRC: it changed on its way here")
+    if header.attributes & ~0x17 or header.compression > _NEWEST_COMPRESSION:
+        _check_attributes(header)
+    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
+        raise _invalid(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
+    if header.producer_id >= 0:
+        if header.producer_epoch < 0 or header.base_sequence < 0:
+            raise _invalid("a batch with a producer id needs a producer epoch and a sequence")
+    elif header.is_transactional:
+        raise _invalid("a transactional batch needs a producer id")
+    return header
+
+
+def check_timestamp(header: BatchHeader, now_ms: int, before_max_ms: int, after_max_ms: int) -> None:
+    """CreateTime only; -1 means that the producer gave none."""
+    newest = header.max_timestamp
+    if newest < 0 and newest != -1:
+        raise PenstockError(Problem.INVALID_TIMESTAMP, f"timestamp {newest} is negative")
+    if newest - now_ms > after_max_ms or (newest >= 0 and now_ms - newest > before_max_ms):
+        raise PenstockError(
+            Problem.INVALID_TIMESTAMP,
+            f"timestamp {newest} is too far from the broker's {now_ms}: see message.timestamp.before.max.ms "
+            "and message.timestamp.after.max.ms of the topic",
+        )
+
+
+def _check_short(records: memoryview) -> None:
+    if len(records) == 0:
+        raise _invalid("there is no record batch in the request")
+    if len(records) > _MAGIC_AT and records[_MAGIC_AT] != MAGIC:
+        raise _invalid(f"record format {records[_MAGIC_AT]} is too old: use a client that writes format 2")
+    raise PenstockError(Problem.CORRUPT_RECORDS, f"{len(records)} bytes are too few for a record batch")
+
+
+def _check_shape(header: BatchHeader, size: int) -> None:
+    if header.magic != MAGIC:
+        raise _invalid(f"record format {header.magic} is not 2: use a client that writes format 2")
+    if header.length < HEADER_BYTES - LENGTH_OVERHEAD or header.size > size:
+        raise PenstockError(
+            Problem.CORRUPT_RECORDS, f"the batch says that it has {header.size} bytes, {size} were sent"
+        )
+    raise _invalid("a produce request may hold one batch per partition, this one holds more")
+
+
+def _check_attributes(header: BatchHeader) -> None:
+    if header.is_control:
+        raise _invalid("clients may not write control batches")
+    if header.is_log_append_time:
+        raise PenstockError(Problem.INVALID_TIMESTAMP, "producers may not set the LogAppendTime flag")
+    if header.compression > _NEWEST_COMPRESSION:
+        raise PenstockError(Problem.UNSUPPORTED_COMPRESSION, f"compression {header.compression} is unknown")
+    raise _invalid(f"attributes {header.attributes:#x} have bits that are not defined")
+
+
+def _invalid(text: str) -> PenstockError:
+    return PenstockError(Problem.INVALID_RECORD, text)
