@@ -1,0 +1,156 @@
+"""Penstock beside Apache Kafka, on this machine, now.
+
+    python -m benchmarks                                   everything, about half an hour
+    python -m benchmarks --quick                           everything once and small, two to three minutes
+    python -m benchmarks --only produce-1k --rounds 3      one family of workloads
+    python -m benchmarks --only latency-1000 --peer penstock
+
+Run it on a machine with nothing else to do. Results go to benchmarks/results/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+from benchmarks.cases import FULL, QUICK, START, all_cases, selected
+from benchmarks.peers.broker import Peer, PeerUnavailable
+from benchmarks.peers.kafka import Kafka
+from benchmarks.peers.penstock import Penstock
+from benchmarks.results import Measurement, Results
+from benchmarks.run import Plan, Run
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from benchmarks import plot, report
+
+ROOT = Path(__file__).resolve().parent
+# Tables need this much where there is no terminal to ask.
+_FILE_WIDTH = 160
+
+
+class Screen:
+    """A line per measurement and a bar; without a terminal, the lines alone."""
+
+    def __init__(self, console: Console, total: int) -> None:
+        self._console = console
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        self.progress = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console)
+        self._task = self.progress.add_task("starting", total=total)
+
+    def step(self, what: str) -> None:
+        self.progress.update(self._task, description=what)
+
+    def measured(self, measurement: Measurement) -> None:
+        named = [name for name in report.HEADLINES if name in measurement.metrics]
+        words = ", ".join(f"{report.number_words(measurement.metrics[name])} {name}" for name in named)
+        where = f"{measurement.durability}/{measurement.case}"
+        self._console.print(f"{where:36} {measurement.peer:9} round {measurement.round + 1}: {words}", highlight=False)
+        self.progress.advance(self._task)
+
+    def failed(self, why: str) -> None:
+        self._console.print(why, style="yellow", markup=False)
+        self.progress.advance(self._task)
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    summary, _, examples = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=summary,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--quick", action="store_true", help="small sizes and one round: direction, not decimals")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="workloads whose name starts so")
+    parser.add_argument("--peer", choices=("both", "penstock", "kafka"), default="both")
+    parser.add_argument("--rounds", type=int, help="rounds per workload (7; quick: 1)")
+    parser.add_argument("--data-dir", type=Path, default=Path("build/bench"), help="where the brokers keep their logs")
+    parser.add_argument("--name", help="results/NAME.json, .md and .svg (full, quick or partial)")
+    parser.add_argument("--list", action="store_true", help="name the workloads and stop")
+    return parser.parse_args(arguments)
+
+
+def available_peers(wanted: str, console: Console) -> list[Peer]:
+    peers: list[Peer] = []
+    candidates: tuple[Peer, ...] = (Penstock(), Kafka())
+    for peer in candidates:
+        if wanted in ("both", peer.name):
+            try:
+                with console.status(f"preparing {peer.name}"):
+                    peer.prepare()
+            except PeerUnavailable as problem:
+                console.print(f"skipping {peer.name}: {problem}", style="yellow", markup=False)
+            else:
+                peers.append(peer)
+    return peers
+
+
+def write(results: Results, name: str, console: Console) -> None:
+    directory = ROOT / "results"
+    directory.mkdir(exist_ok=True)
+    texts = {
+        "json": msgspec.json.format(msgspec.json.encode(results), indent=1).decode() + "\n",
+        "md": report.markdown(results),
+        "svg": plot.svg(results),
+    }
+    for ending, text in texts.items():
+        (directory / f"{name}.{ending}").write_text(text)
+    console.print(f"written: benchmarks/results/{name}.json, .md, .svg")
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(arguments)
+    console = Console(width=None if sys.stdout.isatty() else _FILE_WIDTH)
+    scale = QUICK if options.quick else FULL
+    cases = selected(all_cases(scale), options.only)
+    with_start = not options.only or any(START.startswith(word) for word in options.only)
+    if options.list:
+        console.print("\n".join([START, *(f"{case.durability.value}/{case.name}" for case in cases)]))
+        return 0
+    if not cases and not with_start:
+        console.print(f"no workload is called {', '.join(options.only)}; --list names them", style="red")
+        return 2
+    peers = available_peers(options.peer, console)
+    if not peers:
+        return 1
+    options.data_dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=options.data_dir, prefix="run-") as directory:
+        plan = Plan(
+            command=shlex.join(["python", "-m", "benchmarks", *arguments]),
+            peers=peers,
+            cases=cases,
+            scale=scale,
+            rounds=options.rounds or scale.rounds,
+            with_start=with_start,
+            directory=Path(directory).resolve(),
+        )
+        finished, results = execute(plan, console)
+    report.show(results, console)
+    name = options.name or ("partial" if options.only or not finished else "quick" if options.quick else "full")
+    write(results, name, console)
+    return 0 if finished and not results.failures else 1
+
+
+def execute(plan: Plan, console: Console) -> tuple[bool, Results]:
+    """An interrupted run reports what it has."""
+    screen = Screen(console, plan.measurements())
+    run = Run(plan, screen)
+    try:
+        with screen.progress:
+            run.execute()
+    except PeerUnavailable as problem:
+        run.results.failures.append(str(problem))
+    except KeyboardInterrupt:
+        run.results.failures.append("interrupted before the end")
+    else:
+        return True, run.results
+    return False, run.results
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

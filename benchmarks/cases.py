@@ -1,0 +1,147 @@
+"""What is measured: every workload, under which durability, and how large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.load.connections import Connections
+from benchmarks.load.job import Job
+from benchmarks.load.latency import Latency
+from benchmarks.load.produce import Produce, Single
+from benchmarks.load.read import FanOut, Read
+from benchmarks.peers.broker import Durability
+
+# Measured by the runner itself: from the launch of a process to its first acknowledged message.
+START = "start"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload. Its topic lives through all rounds: nothing is deleted inside a run."""
+
+    name: str
+    durability: Durability
+    job: Job
+    partitions: int = 1
+    # Run once per broker before the rounds, for workloads that need a full topic.
+    fill: Produce | None = None
+
+    @property
+    def topic(self) -> str:
+        return f"bench-{self.name}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Sizes. A full measurement takes two to five seconds; a quick one shows direction, not decimals."""
+
+    produce_bytes: int
+    small_messages: int
+    synced_bytes: int
+    single_messages: int
+    read_bytes: int
+    connection_messages: int
+    fan_out_messages: int
+    latency_s: float
+    warm_bytes: int
+    warm_requests: int
+    rounds: int
+
+
+FULL = Scale(
+    produce_bytes=400_000_000,
+    small_messages=1_500_000,
+    synced_bytes=200_000_000,
+    single_messages=64_000,
+    read_bytes=500_000_000,
+    connection_messages=150_000,
+    fan_out_messages=150_000,
+    latency_s=8,
+    warm_bytes=1_500_000_000,
+    warm_requests=60_000,
+    rounds=7,
+)
+QUICK = Scale(
+    produce_bytes=100_000_000,
+    small_messages=500_000,
+    synced_bytes=50_000_000,
+    single_messages=8_000,
+    read_bytes=200_000_000,
+    connection_messages=50_000,
+    fan_out_messages=50_000,
+    latency_s=2,
+    warm_bytes=200_000_000,
+    warm_requests=8_000,
+    rounds=1,
+)
+RATES_PER_S = (1_000, 5_000, 10_000)
+
+
+def all_cases(scale: Scale) -> list[Case]:
+    return [*_os_cases(scale), *_fsync_cases(scale), *_default_cases(scale)]
+
+
+def selected(cases: Sequence[Case], only: Sequence[str]) -> list[Case]:
+    """Cases whose name, with or without its durability, begins with the dashed parts of one of the words.
+
+    produce-1k is produce-1k-acks-1-p16, but latency-1000 is not latency-10000.
+    """
+    if not only:
+        return list(cases)
+    return [case for case in cases if any(_is_called(case, word) for word in only)]
+
+
+def _is_called(case: Case, word: str) -> bool:
+    names = (case.name, f"{case.durability.value}/{case.name}", case.durability.value)
+    return any(f"{name}-".startswith(f"{word}-") for name in names)
+
+
+def warm_up(scale: Scale) -> list[Job]:
+    """A JVM needs about this much before it is as fast as it will be; both sides get the same."""
+    messages = scale.warm_bytes // 1000
+    return [Produce(messages=messages), Read(messages=messages), Single(messages=scale.warm_requests)]
+
+
+def _os_cases(scale: Scale) -> Iterator[Case]:
+    kilobyte = scale.produce_bytes // 1000
+    for size, label, messages in ((100, "100b", scale.small_messages), (1000, "1k", kilobyte)):
+        for acks in ("all", "1"):
+            for partitions in (1, 16):
+                job = Produce(messages=messages, message_bytes=size, acks=acks)
+                yield Case(f"produce-{label}-acks-{acks}-p{partitions}", Durability.OS, job, partitions)
+    # Right behind produce-1k-acks-1-p16, the same load on few partitions, which it is compared with.
+    yield Case("partitions-1000", Durability.OS, Produce(messages=kilobyte, acks="1"), 1000)
+    read = scale.read_bytes // 1000
+    for partitions in (1, 16):
+        fill = Produce(messages=read)
+        yield Case(f"catch-up-1k-p{partitions}", Durability.OS, Read(messages=read), partitions, fill)
+    yield Case("single-16", Durability.OS, Single(messages=scale.single_messages), 16)
+    active = scale.connection_messages
+    yield Case("connections-100", Durability.OS, Connections(messages=active), 16)
+    yield Case("connections-100-idle-1000", Durability.OS, Connections(messages=active, idle=1000), 16)
+    yield Case("fan-out-5", Durability.OS, FanOut(messages=scale.fan_out_messages), 16)
+    yield from _latency_cases(Durability.OS, RATES_PER_S, scale)
+
+
+def _fsync_cases(scale: Scale) -> Iterator[Case]:
+    yield from _synced_produce_cases(Durability.FSYNC, scale)
+    yield from _latency_cases(Durability.FSYNC, RATES_PER_S[:1], scale)
+
+
+def _default_cases(scale: Scale) -> Iterator[Case]:
+    yield from _synced_produce_cases(Durability.DEFAULT, scale)
+    yield from _latency_cases(Durability.DEFAULT, RATES_PER_S[:1], scale)
+
+
+def _synced_produce_cases(durability: Durability, scale: Scale) -> Iterator[Case]:
+    for partitions in (1, 16):
+        job = Produce(messages=scale.synced_bytes // 1000)
+        yield Case(f"produce-1k-acks-all-p{partitions}", durability, job, partitions)
+    yield Case("single-16-acks-all", durability, Single(messages=scale.single_messages // 2, acks="all"), 16)
+
+
+def _latency_cases(durability: Durability, rates_per_s: Sequence[int], scale: Scale) -> Iterator[Case]:
+    for rate_per_s in rates_per_s:
+        job = Latency(rate_per_s=rate_per_s, duration_s=scale.latency_s)
+        yield Case(f"latency-{rate_per_s}", durability, job)

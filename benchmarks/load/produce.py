@@ -1,0 +1,57 @@
+"""Produce as fast as one librdkafka producer can, with its default batching."""
+
+from __future__ import annotations
+
+from benchmarks.load.job import Job, Meter, Outcome
+from benchmarks.load.source import Arrivals, Source, payload
+
+
+class Produce(Job, tag="produce", frozen=True):
+    """Keyless messages: librdkafka fills one partition's batch after the other (sticky partitioning)."""
+
+    messages: int
+    acks: str = "all"
+
+    def run(self) -> Outcome:
+        source = Source(self, {"acks": self.acks})
+        arrivals = Arrivals(self)
+        value = payload(self.message_bytes)
+        with Meter(self) as meter:
+            source.send(value, self.messages)
+            source.finish()
+        arrivals.expect(self.messages)
+        return meter.outcome(self.messages)
+
+    def written_bytes(self) -> int:
+        return self.messages * self.message_bytes
+
+
+class Single(Job, tag="single", frozen=True):
+    """One message per request, one request in flight per producer, no linger: the cost of a request.
+
+    The messages wait inside librdkafka, which sends the next when the last is answered, so no Python runs per message.
+    """
+
+    messages: int
+    acks: str = "1"
+    producers: int = 16
+
+    def run(self) -> Outcome:
+        settings = {"acks": self.acks, "linger.ms": 0, "batch.num.messages": 1, "max.in.flight": 1}
+        sources = [Source(self, settings) for _ in range(self.producers)]
+        value = payload(self.message_bytes)
+        for source in sources:
+            source.send_one(value)
+            source.finish()
+        arrivals = Arrivals(self)
+        each = self.messages // self.producers
+        with Meter(self) as meter:
+            for source in sources:
+                source.send(value, each)
+            for source in sources:
+                source.finish()
+        arrivals.expect(each * self.producers)
+        return meter.outcome(each * self.producers)
+
+    def written_bytes(self) -> int:
+        return self.messages * self.message_bytes

@@ -1,0 +1,75 @@
+"""Producers that cost as little Python as possible, so that the broker is what is measured."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.load.job import PATIENCE_S, Job, LoadFailed
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+_WAIT_FOR_ROOM_S = 0.002
+
+
+class Source:
+    """A producer for the job's topic. Settings not named are librdkafka's defaults.
+
+    No delivery callbacks: one per message would measure Python. `acknowledged` tells what arrived.
+    """
+
+    def __init__(self, job: Job, settings: dict[str, Any]) -> None:
+        self._topic = job.topic
+        self._producer = Producer(
+            {"bootstrap.servers": job.address, "delivery.report.only.error": True, "log_level": 3, **settings}
+        )
+        self._producer.list_topics(job.topic, timeout=PATIENCE_S)
+
+    def send(self, value: bytes, count: int, chunk: int = 1000) -> None:
+        """Queue `count` equal messages, waiting for room as needed."""
+        batch = [{"value": value}] * min(chunk, count)
+        deadline_s = time.monotonic() + PATIENCE_S
+        while count:
+            queued = self._producer.produce_batch(self._topic, batch[:count])
+            count -= queued
+            self._producer.poll(0 if queued else _WAIT_FOR_ROOM_S)
+            if time.monotonic() > deadline_s:
+                raise LoadFailed(f"{count} messages found no room within {PATIENCE_S:.0f} s")
+
+    def send_one(self, value: bytes) -> None:
+        self._producer.produce(self._topic, value)
+
+    def finish(self) -> None:
+        """Returns when everything queued has been answered."""
+        left = self._producer.flush(PATIENCE_S)
+        if left:
+            raise LoadFailed(f"{left} messages were not acknowledged within {PATIENCE_S:.0f} s")
+
+
+class Arrivals:
+    """Counts what a topic gained since this was made: the proof that what was sent has arrived, once."""
+
+    def __init__(self, job: Job) -> None:
+        self._asker = Consumer({"bootstrap.servers": job.address, "group.id": "arrivals", "log_level": 3})
+        self._topic = job.topic
+        partitions = self._asker.list_topics(job.topic, timeout=PATIENCE_S).topics[job.topic].partitions
+        self._partitions = [TopicPartition(job.topic, partition) for partition in sorted(partitions)]
+        self._before = sum(self.end_offsets())
+
+    @property
+    def partitions(self) -> Sequence[TopicPartition]:
+        return self._partitions
+
+    def end_offsets(self) -> list[int]:
+        return [self._asker.get_watermark_offsets(each, PATIENCE_S)[1] for each in self._partitions]
+
+    def expect(self, count: int) -> None:
+        arrived = sum(self.end_offsets()) - self._before
+        if arrived != count:
+            raise LoadFailed(f"{count} messages were sent, {arrived} arrived in {self._topic}")
+
+
+def payload(size_bytes: int) -> bytes:
+    """Random, so that nothing on the way can compress or deduplicate it."""
+    return os.urandom(size_bytes)

@@ -1,0 +1,71 @@
+"""The machine under the numbers: what it is, and how it is made ready for a fair run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+from pathlib import Path
+
+import confluent_kafka
+
+_MIB = 1024 * 1024
+# Left free for the brokers' own memory.
+_SPARE_BYTES = 1024 * _MIB
+_LANES = 2
+
+
+def describe() -> dict[str, str]:
+    return {
+        "cpu": _cpu_model(),
+        "cores": str(os.cpu_count()),
+        "memory": f"{_meminfo_bytes('MemTotal') / 1e9:.0f} GB",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "librdkafka": confluent_kafka.libversion()[0],
+    }
+
+
+def fill_memory(ballast: Path) -> int:
+    """Fill free memory with page cache that nobody needs, so that a broker's writes only ever recycle pages.
+
+    On a virtual machine a page that the host has not backed yet costs up to ten times as much to fill, and guests hand
+    free pages back to the host within seconds, so memory touched and freed is untouched again. Pages of a file that was
+    read once are the first to be recycled and never went back. The file is sparse: it takes no disk, and it has to
+    stay until the measurements are over. Returns its size.
+    """
+    size_bytes = max(0, _meminfo_bytes("MemFree") - _SPARE_BYTES) // _MIB * _MIB
+    with ballast.open("wb+") as file:
+        file.truncate(size_bytes)
+        lanes = [threading.Thread(target=_read_lane, args=(file.fileno(), lane, size_bytes)) for lane in range(_LANES)]
+        for lane in lanes:
+            lane.start()
+        for lane in lanes:
+            lane.join()
+    return size_bytes
+
+
+def _read_lane(descriptor: int, lane: int, size_bytes: int) -> None:
+    buffer = bytearray(_MIB)
+    for position in range(lane * _MIB, size_bytes, _LANES * _MIB):
+        os.preadv(descriptor, [buffer], position)
+
+
+def settle() -> None:
+    """No measurement pays for the dirty pages that the one before it left."""
+    os.sync()
+
+
+def _meminfo_bytes(field: str) -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == field:
+            return int(value.split()[0]) * 1024
+    raise LookupError(f"/proc/meminfo has no {field}")
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

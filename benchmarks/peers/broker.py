@@ -1,0 +1,112 @@
+"""A broker under measurement: one started process, its address, and what it used."""
+
+from __future__ import annotations
+
+import enum
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from benchmarks import usage
+
+_STOP_S = 30
+_READY_S = 60
+
+
+class Durability(enum.Enum):
+    """What an acknowledgement means. A comparison is fair within one of the first two; users meet the third."""
+
+    OS = "os"
+    FSYNC = "fsync"
+    DEFAULT = "default"
+
+
+class PeerUnavailable(Exception):
+    """This peer cannot run here; the text says why and what would help."""
+
+
+class Peer(Protocol):
+    name: str
+
+    def prepare(self) -> None:
+        """Fetch what the peer needs, once. Raises PeerUnavailable."""
+
+    def launch(self, directory: Path, durability: Durability) -> Broker:
+        """Start a broker on an empty directory; returns as soon as the process exists."""
+
+    def settings_of(self, durability: Durability) -> str:
+        """How this durability is asked for, in the peer's own words."""
+
+
+class Broker:
+    """Owns the process: leaving the `with` block ends it."""
+
+    def __init__(self, peer_name: str, arguments: Sequence[str], port: int, log_path: Path) -> None:
+        self.peer_name = peer_name
+        self.address = f"127.0.0.1:{port}"
+        self._port = port
+        self._log_path = log_path
+        with log_path.open("wb") as log:
+            self.launched_s = time.monotonic()
+            self._process = subprocess.Popen(arguments, stdout=log, stderr=subprocess.STDOUT)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def cpu_s(self) -> float:
+        return usage.cpu_s(self.pid)
+
+    def peak_rss_bytes(self) -> int:
+        return usage.peak_rss_bytes(self.pid)
+
+    def await_listening(self) -> None:
+        deadline_s = time.monotonic() + _READY_S
+        while time.monotonic() < deadline_s:
+            self.check_alive()
+            try:
+                socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        raise PeerUnavailable(f"{self.peer_name} did not listen within {_READY_S} s:\n{self.log_tail()}")
+
+    def check_alive(self) -> None:
+        code = self._process.poll()
+        if code is not None:
+            raise PeerUnavailable(f"{self.peer_name} ended with code {code}:\n{self.log_tail()}")
+
+    def log_tail(self) -> str:
+        lines = self._log_path.read_text(errors="replace").splitlines()
+        return "\n".join(lines[-12:])
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def __enter__(self) -> Broker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago, all different."""
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [listener.getsockname()[1] for listener in listeners]
+    finally:
+        for listener in listeners:
+            listener.close()

@@ -1,0 +1,111 @@
+"""Apache Kafka, fetched with Maven and run as its own scripts run it: KRaft, one combined node, a heap of 1 GB."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from benchmarks.peers.broker import Broker, Durability, PeerUnavailable, free_ports
+
+VERSION = "4.3.1"
+_CACHE_VARIABLE = "PENSTOCK_BENCH_CACHE"
+_FETCH_S = 600
+_FORMAT_S = 60
+# Any well-formed id will do: the storage is used once.
+_CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
+# The garbage collector settings of Kafka's own start script.
+_JVM = [
+    *("-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
+]
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>penstock</groupId><artifactId>bench-kafka</artifactId><version>1</version>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+# One node has one replica of everything; a group's first rebalance waits for nobody, as on Penstock.
+_PROPERTIES = """process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+log.dirs={data}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+class Kafka:
+    name = "kafka"
+
+    def __init__(self) -> None:
+        self._jars = _cache_directory() / f"kafka-{VERSION}"
+
+    def prepare(self) -> None:
+        for tool in ("java", "mvn"):
+            if shutil.which(tool) is None:
+                raise PeerUnavailable(f"Apache Kafka needs `{tool}`, which is not on the PATH")
+        if not self._complete_marker().exists():
+            self._fetch()
+
+    def launch(self, directory: Path, durability: Durability) -> Broker:
+        port, controller_port = free_ports(2)
+        properties = directory / "server.properties"
+        text = _PROPERTIES.format(port=port, controller_port=controller_port, data=directory / "data")
+        properties.write_text(text + "".join(f"{line}\n" for line in _flush_lines(durability)))
+        self._format(properties)
+        arguments = ["java", *_JVM, "-cp", self._class_path(), "kafka.Kafka", str(properties)]
+        return Broker(self.name, arguments, port, directory / "log")
+
+    def settings_of(self, durability: Durability) -> str:
+        return ", ".join(_flush_lines(durability)) or "as delivered (the operating system flushes)"
+
+    def _fetch(self) -> None:
+        self._jars.mkdir(parents=True, exist_ok=True)
+        pom = self._jars / "pom.xml"
+        pom.write_text(_POM)
+        command = ["mvn", "-B", "-q", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+        command.append(f"-DoutputDirectory={self._jars / 'lib'}")
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_FETCH_S, check=False)
+        except subprocess.TimeoutExpired as slow:
+            raise PeerUnavailable(f"Maven did not fetch Apache Kafka within {_FETCH_S} s") from slow
+        if done.returncode != 0:
+            raise PeerUnavailable(f"Maven could not fetch Apache Kafka {VERSION}:\n{_errors_in(done.stdout)}")
+        self._complete_marker().touch()
+
+    def _format(self, properties: Path) -> None:
+        command = ["java", "-cp", self._class_path(), "kafka.tools.StorageTool", "format", "--standalone"]
+        command += ["-t", _CLUSTER_ID, "-c", str(properties)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_S, check=False)
+        if done.returncode != 0:
+            raise PeerUnavailable(f"Apache Kafka could not format its storage:\n{done.stdout}{done.stderr}")
+
+    def _class_path(self) -> str:
+        return str(self._jars / "lib" / "*")
+
+    def _complete_marker(self) -> Path:
+        return self._jars / "complete"
+
+
+def _flush_lines(durability: Durability) -> list[str]:
+    return ["log.flush.interval.messages=1"] if durability is Durability.FSYNC else []
+
+
+def _cache_directory() -> Path:
+    return Path(os.environ.get(_CACHE_VARIABLE) or Path.home() / ".cache" / "penstock-bench")
+
+
+def _errors_in(output: str) -> str:
+    lines = [line for line in output.splitlines() if "ERROR" in line]
+    return "\n".join(lines[:5]) or output[-500:]

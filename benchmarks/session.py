@@ -1,0 +1,116 @@
+"""Both brokers up under one durability, and the load generator let loose on them in turn."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+from benchmarks.cases import Case, Scale, warm_up
+from benchmarks.load.job import Job, LoadFailed, Outcome
+from benchmarks.machine import settle
+from benchmarks.peers.broker import Broker, Durability, Peer, PeerUnavailable
+from benchmarks.topics import create_topic
+from confluent_kafka import KafkaException
+
+_GENERATOR_S = 180
+_WARM_TOPIC = "bench-warm"
+
+
+class Session:
+    """Brokers run side by side for the whole session, since an idle one costs nearly nothing and a warm JVM is dear.
+
+    A peer that dies is left out of what follows; its last words go to `failed`.
+    """
+
+    def __init__(
+        self, peers: Sequence[Peer], directory: Path, durability: Durability, failed: Callable[[str], None]
+    ) -> None:
+        self._peers = peers
+        self._directory = directory
+        self._durability = durability
+        self._stack = ExitStack()
+        self._brokers: dict[str, Broker] = {}
+        self._failed = failed
+
+    def __enter__(self) -> Session:
+        for peer in self._peers:
+            home = self._directory / peer.name
+            home.mkdir(parents=True)
+            try:
+                broker = self._stack.enter_context(peer.launch(home, self._durability))
+                self._brokers[peer.name] = broker
+                broker.await_listening()
+            except PeerUnavailable as problem:
+                self._give_up(peer.name, str(problem))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def running(self) -> list[str]:
+        return list(self._brokers)
+
+    def prepare(self, peer_name: str, cases: Sequence[Case], scale: Scale) -> None:
+        """Topics made, full where a workload reads, and the broker warm."""
+        broker = self._brokers[peer_name]
+        try:
+            create_topic(broker.address, _WARM_TOPIC, 1)
+            for job in warm_up(scale):
+                _generate(_aimed(job, broker, _WARM_TOPIC))
+            for case in cases:
+                create_topic(broker.address, case.topic, case.partitions)
+                if case.fill is not None:
+                    _generate(_aimed(case.fill, broker, case.topic))
+        except (LoadFailed, KafkaException, PeerUnavailable) as problem:
+            self._give_up(peer_name, f"could not be prepared: {problem}")
+
+    def measure(self, peer_name: str, case: Case) -> Outcome | None:
+        """None when the measurement failed; why went to `failed`."""
+        broker = self._brokers[peer_name]
+        settle()
+        try:
+            return _generate(_aimed(case.job, broker, case.topic))
+        except LoadFailed as problem:
+            self._failed(f"{self._durability.value}/{case.name} on {peer_name}: {problem}")
+        try:
+            broker.check_alive()
+        except PeerUnavailable as problem:
+            self._give_up(peer_name, str(problem))
+        return None
+
+    def pid(self, peer_name: str) -> int:
+        return self._brokers[peer_name].pid
+
+    def peak_rss_bytes(self, peer_name: str) -> int:
+        return self._brokers[peer_name].peak_rss_bytes()
+
+    def _give_up(self, peer_name: str, why: str) -> None:
+        self._failed(f"{self._durability.value}: {peer_name} is left out: {why}")
+        broker = self._brokers.pop(peer_name, None)
+        if broker is not None:
+            broker.stop()
+
+
+def _aimed(job: Job, broker: Broker, topic: str) -> Job:
+    return msgspec.structs.replace(job, address=broker.address, broker_pid=broker.pid, topic=topic)
+
+
+def _generate(job: Job) -> Outcome:
+    command = [sys.executable, "-m", "benchmarks.load"]
+    try:
+        done = subprocess.run(
+            command, input=msgspec.json.encode(job), capture_output=True, timeout=_GENERATOR_S, check=False
+        )
+    except subprocess.TimeoutExpired as slow:
+        raise LoadFailed(f"the load generator did not finish within {_GENERATOR_S} s") from slow
+    if done.returncode != 0:
+        last_words = done.stderr.decode(errors="replace").strip().splitlines()[-3:]
+        raise LoadFailed(" / ".join(last_words) or f"the load generator ended with code {done.returncode}")
+    return msgspec.json.decode(done.stdout, type=Outcome)
