@@ -7,14 +7,24 @@ Errors are plain `OSError`s. Paths are absolute or relative `str`.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
 
 
+class Space(NamedTuple):
+    total_bytes: int
+    free_bytes: int
+
+
 class File(Protocol):
-    """An open file. Positions are explicit: there is no cursor to share between threads."""
+    """An open file. Positions are explicit: there is no cursor to share between threads.
+
+    A file to which nobody refers any more closes itself, so that whoever lets go of it need not know whether another
+    thread still reads from it.
+    """
 
     def write(self, buffers: Sequence[Buffer], position: int) -> int:
         """Write the buffers one after another from `position`; returns how many bytes were taken (may be short)."""
@@ -57,7 +67,7 @@ class Disk(Protocol):
 
     def sync_directory(self, path: str) -> None: ...
 
-    def free_bytes(self, path: str) -> int: ...
+    def space(self, path: str) -> Space: ...
 
 
 def read_whole(disk: Disk, path: str) -> bytes:
@@ -87,6 +97,8 @@ def write_fully(file: File, buffers: Sequence[Buffer], position: int) -> int:
     pending = [memoryview(buffer).cast("B") for buffer in buffers]
     while pending:
         written = file.write(pending, position)
+        if not written and any(pending):
+            raise OSError(errno.ENOSPC, "the disk takes no more bytes")
         position += written
         while pending and written >= len(pending[0]):
             written -= len(pending.pop(0))

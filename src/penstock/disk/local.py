@@ -6,12 +6,16 @@ import os
 import shutil
 from collections.abc import Sequence
 
-from penstock.disk.interface import Buffer
+from penstock.disk.interface import Buffer, Space
 
 
 class LocalFile:
     def __init__(self, path: str, flags: int) -> None:
+        self._descriptor = -1
         self._descriptor = os.open(path, flags | os.O_CLOEXEC, 0o640)
+
+    def __del__(self) -> None:
+        self.close()
 
     def write(self, buffers: Sequence[Buffer], position: int) -> int:
         return os.pwritev(self._descriptor, buffers, position)
@@ -46,7 +50,9 @@ class LocalFile:
         return os.fstat(self._descriptor).st_size
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 class LocalDisk:
@@ -85,5 +91,6 @@ class LocalDisk:
         finally:
             os.close(descriptor)
 
-    def free_bytes(self, path: str) -> int:
-        return shutil.disk_usage(path).free
+    def space(self, path: str) -> Space:
+        usage = shutil.disk_usage(path)
+        return Space(usage.total, usage.free)

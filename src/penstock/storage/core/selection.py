@@ -1,0 +1,88 @@
+"""Which of the bytes that were read from a segment answer a read. Per batch, so in few steps."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+import crc32c
+
+from penstock.wire.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC
+
+_PREFIX = struct.Struct(">qiibIhi")
+_BASE_OFFSET = struct.Struct(">q")
+_CRC_START = 21
+
+
+class Query(NamedTuple):
+    """Batches from the one that holds `offset` on, all below `upto`, of these epochs.
+
+    `gaps`: offsets may be missing between batches, because the segment was compacted.
+    """
+
+    offset: int
+    upto: int
+    max_bytes: int
+    at_least_one: bool
+    first_epoch: int
+    last_epoch: int
+    gaps: bool
+
+
+class Selection(NamedTuple):
+    """Whole, checked batches are at [start, end), and at `end` one with `expected_offset` or behind it should follow.
+
+    `fault`: what is at `end` is damaged. `needed`: nothing could be selected yet; so many bytes from `end` on might do.
+    """
+
+    start: int
+    end: int
+    expected_offset: int
+    fault: bool = False
+    needed: int = 0
+
+
+def select(data: bytes | bytearray, available: int, expected_offset: int, query: Query) -> Selection:
+    """`data` begins at a batch with base offset `expected_offset`; `available`: bytes from there to the segment's end.
+
+    Base offset and leader epoch are outside the CRC, so they are held against neighbours and known epochs.
+    """
+    view = memoryview(data)
+    offset, upto, max_bytes, at_least_one, first_epoch, last_epoch, gaps = query
+    size = len(data)
+    start = -1
+    position = 0
+    while position + HEADER_BYTES <= size:
+        base, length, epoch, magic, crc, _, delta = _PREFIX.unpack_from(data, position)
+        end = position + length + LENGTH_OVERHEAD
+        if magic != MAGIC or delta < 0 or end < position + HEADER_BYTES or end > available:
+            return Selection(position if start < 0 else start, position, expected_offset, fault=True)
+        following = base + delta + 1
+        if base != expected_offset and not (gaps and position and _is_gap(data, base, expected_offset, end, following)):
+            return Selection(position if start < 0 else start, position, expected_offset, fault=True)
+        if base >= upto:
+            break
+        if following > offset:
+            if start < 0:
+                start = position
+                if end - start > max_bytes and not at_least_one:
+                    return Selection(start, start, expected_offset)
+                if end > size:
+                    return Selection(start, start, expected_offset, needed=end - position)
+            elif end - start > max_bytes or end > size:
+                break
+            if not first_epoch <= epoch <= last_epoch or crc32c.crc32c(view[position + _CRC_START : end]) != crc:
+                return Selection(start, position, expected_offset, fault=True)
+        position, expected_offset = end, following
+    else:
+        if start < 0 and position < available:
+            cut_short = position + HEADER_BYTES > available
+            return Selection(position, position, expected_offset, fault=cut_short, needed=HEADER_BYTES)
+    return Selection(position if start < 0 else start, position, expected_offset)
+
+
+def _is_gap(data: bytes | bytearray, base: int, expected_offset: int, end: int, following: int) -> bool:
+    """Compaction leaves gaps; a flipped bit of a base offset looks like one until the next batch is seen."""
+    if base < expected_offset:
+        return False
+    return end + HEADER_BYTES > len(data) or int(_BASE_OFFSET.unpack_from(data, end)[0]) >= following

@@ -1,0 +1,84 @@
+"""Where logs lie: `<data>/topics/<topic>/partition-<n>/`, and which topic of that name they belong to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+from penstock.disk.interface import Disk, Space, read_whole, replace_atomically
+
+_TOPIC_ID_NAME = "topic-id"
+_PARTITION_PREFIX = "partition-"
+
+
+class PartitionDirectory(NamedTuple):
+    topic: str
+    topic_id: UUID
+    partition: int
+    path: str
+
+
+class PartitionDirectories:
+    """A topic that was deleted and made anew while this node was down never inherits old records: its directory
+
+    holds the topic's id, and one of another id is set aside and deleted. Blocking.
+    """
+
+    def __init__(self, disk: Disk, data_directory: str) -> None:
+        self.disk = disk
+        self.path = data_directory
+        self._topics = f"{data_directory}/topics"
+        # Beside the topics, so that no topic name can clash with it.
+        self._deleted = f"{data_directory}/deleted"
+        disk.make_directory(self._topics)
+        disk.make_directory(self._deleted)
+
+    def claim(self, topic: str, topic_id: UUID, partition: int) -> str:
+        """The directory of this partition, made if it is missing. Its name is on disk when this returns."""
+        directory = f"{self._topics}/{topic}"
+        if self._id_of(topic) != topic_id:
+            self.remove_topic(topic)
+            self.disk.make_directory(directory)
+            replace_atomically(self.disk, f"{directory}/{_TOPIC_ID_NAME}", topic_id.bytes)
+        path = f"{directory}/{_PARTITION_PREFIX}{partition}"
+        self.disk.make_directory(path)
+        return path
+
+    def existing(self) -> list[PartitionDirectory]:
+        """What is there, of topics whose id is known."""
+        found = []
+        for topic in self.disk.list_directory(self._topics):
+            topic_id = self._id_of(topic)
+            if topic_id is None:
+                continue
+            directory = f"{self._topics}/{topic}"
+            for name in self.disk.list_directory(directory):
+                number = name.removeprefix(_PARTITION_PREFIX)
+                if name != number and number.isdecimal():
+                    found.append(PartitionDirectory(topic, topic_id, int(number), f"{directory}/{name}"))
+        return found
+
+    def space(self) -> Space:
+        return self.disk.space(self.path)
+
+    def remove_topic(self, topic: str) -> None:
+        """All its partitions, whichever id they have; gone for good when this returns."""
+        directory = f"{self._topics}/{topic}"
+        if not self.disk.exists(directory):
+            return
+        self.disk.rename(directory, f"{self._deleted}/{uuid4().hex}")
+        self.disk.sync_directory(self._topics)
+        self.disk.sync_directory(self._deleted)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Deletes what was set aside, also by a process that died before it had finished."""
+        for name in self.disk.list_directory(self._deleted):
+            self.disk.remove_directory(f"{self._deleted}/{name}")
+
+    def _id_of(self, topic: str) -> UUID | None:
+        try:
+            content = read_whole(self.disk, f"{self._topics}/{topic}/{_TOPIC_ID_NAME}")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return UUID(bytes=content) if len(content) == 16 else None

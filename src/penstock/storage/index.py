@@ -1,0 +1,135 @@
+"""A sparse index of one segment: for some batches, a key and where the batch begins.
+
+The file only repeats what the log says. It grows by checked blocks, so whatever a crash left of it is either right
+or not used.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import NamedTuple
+
+from penstock.disk.interface import Disk, write_fully
+from penstock.storage.core.blocks import pack_block, unpack_blocks
+
+# Offsets in their segment fit in 32 bits: a segment is closed before they do not. So do positions.
+OFFSETS = "I"
+TIMESTAMPS = "q"
+_POSITIONS = "I"
+
+
+class IndexBlock(NamedTuple):
+    """What has to be written to an index file, and where; at position 0 it replaces everything that is there."""
+
+    path: str
+    position: int
+    content: bytes
+
+    def write(self, disk: Disk) -> None:
+        """Blocking."""
+        file = disk.open(self.path, create=True)
+        try:
+            if self.position == 0:
+                file.truncate(0)
+            write_fully(file, [self.content], self.position)
+            file.sync()
+        finally:
+            file.close()
+
+
+class SparseIndex:
+    """Keys and positions ascend together.
+
+    Grown and cut on the event loop's thread; `floor` may be asked on any.
+    """
+
+    __slots__ = ("_columns", "_saved_bytes", "_saved_entries", "covers", "path")
+
+    def __init__(self, path: str, kind: str) -> None:
+        self.path = path
+        # The position in the log up to which the file tells everything.
+        self.covers = 0
+        self._columns = (array(kind), array(_POSITIONS))
+        self._saved_entries = 0
+        self._saved_bytes = 0
+
+    @classmethod
+    def load(cls, disk: Disk, path: str, kind: str) -> SparseIndex:
+        """As much of the file as can be trusted, which may be nothing: see `covers`."""
+        index = cls(path, kind)
+        try:
+            file = disk.open(path)
+        except FileNotFoundError:
+            return index
+        try:
+            size = file.size()
+            blocks = unpack_blocks(file.read(0, size))
+        finally:
+            file.close()
+        keys, positions = index._columns
+        for payload in blocks.payloads:
+            count = len(payload) // (keys.itemsize + positions.itemsize)
+            keys.frombytes(payload[: count * keys.itemsize])
+            positions.frombytes(payload[count * keys.itemsize :])
+        if sys.byteorder == "big":
+            keys.byteswap()
+            positions.byteswap()
+        if len(keys) != len(positions) or not (_ascends(keys) and _ascends(positions)):
+            return cls(path, kind)
+        index.covers = blocks.covers
+        index._saved_entries = len(keys)
+        # Behind a damaged block nothing can be appended: the next save writes everything anew.
+        index._saved_bytes = blocks.size if blocks.size == size else 0
+        return index
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def add(self, key: int, position: int) -> None:
+        keys, positions = self._columns
+        # Positions first: a reader on another thread finds a place by key.
+        positions.append(position)
+        keys.append(key)
+
+    def floor(self, key: int) -> tuple[int, int] | None:
+        """The last entry whose key is not beyond this one."""
+        keys, positions = self._columns
+        place = bisect_right(keys, key)
+        return (keys[place - 1], positions[place - 1]) if place else None
+
+    def cut(self, position: int) -> None:
+        """Forget what lies at or behind `position` of the log."""
+        keys, positions = self._columns
+        place = bisect_left(positions, position)
+        if place == len(keys) and self.covers <= position:
+            return
+        # Fresh arrays: other threads may be looking at these.
+        self._columns = (keys[:place], positions[:place])
+        self.forget_saved()
+
+    def forget_saved(self) -> None:
+        """The file is not what was thought: the next block replaces it."""
+        self.covers = 0
+        self._saved_entries = 0
+        self._saved_bytes = 0
+
+    def take_block(self, covers: int) -> IndexBlock | None:
+        """What the file lacks to cover the log up to here; None if nothing. From now on counted as saved."""
+        if covers == self.covers and self._saved_bytes:
+            return None
+        start = self._saved_entries if self._saved_bytes else 0
+        keys, positions = (column[start:] for column in self._columns)
+        if sys.byteorder == "big":
+            keys.byteswap()
+            positions.byteswap()
+        block = IndexBlock(self.path, self._saved_bytes, pack_block(keys.tobytes() + positions.tobytes(), covers))
+        self._saved_entries = len(self)
+        self._saved_bytes += len(block.content)
+        self.covers = covers
+        return block
+
+
+def _ascends(column: array[int]) -> bool:
+    return all(map(int.__le__, column, column[1:]))

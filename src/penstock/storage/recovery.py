@@ -1,0 +1,223 @@
+"""Opening a log after whatever happened to it: trust the checkpoint, read what was written behind it.
+
+Only an invalid batch with nothing valid behind it, above the checkpoint, is a torn tail: a write that a crash cut
+short. It is dropped. Anything else is damage to bytes that may have been acknowledged: they are kept, and reads of
+them are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import NamedTuple
+
+from penstock.config.log import LogSettings
+from penstock.disk.interface import Disk
+from penstock.storage.checkpoint import CHECKPOINT_NAME, Checkpoint, CheckpointFiles, SegmentRow
+from penstock.storage.core.damage import Damage
+from penstock.storage.core.leader_epochs import LeaderEpochs
+from penstock.storage.core.producer_state import ProducerStates
+from penstock.storage.recovery_report import RecoveryReport
+from penstock.storage.scan import next_valid_batch, valid_batches
+from penstock.storage.segment import LOG_SUFFIX, SUFFIXES, Segment
+from penstock.storage.segment_indexes import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SegmentIndexes
+
+_SEGMENT_FILE = re.compile(r"(\d{20})(?:-(\d+))?(\.[a-z]+)")
+
+
+class Recovered(NamedTuple):
+    """`changed`: segments whose bytes were read behind the checkpoint or cut, so that a sync must cover them."""
+
+    segments: list[Segment]
+    start_offset: int
+    end_offset: int
+    epochs: LeaderEpochs
+    producers: ProducerStates
+    report: RecoveryReport
+    changed: list[Segment]
+    appendable: bool
+
+
+class Recovery:
+    """One opening of one log. Blocking."""
+
+    def __init__(self, disk: Disk, directory: str, settings: LogSettings, files: CheckpointFiles, now_ms: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._interval_bytes = settings.index_interval_bytes
+        self._compacted = "compact" in settings.cleanup_policy
+        self._now_ms = now_ms
+        self._names = set(disk.list_directory(directory))
+        checkpoint, self._start_offset = files.read()
+        self.report = RecoveryReport()
+        if checkpoint is None and CHECKPOINT_NAME in self._names:
+            self.report.notes.append("the checkpoint was unreadable, so the whole log was scanned")
+        self._checkpoint = checkpoint or Checkpoint(0, [], [], [])
+        self._epochs = LeaderEpochs(self._checkpoint.epochs)
+        self._producers = ProducerStates(self._checkpoint.producers)
+        self._segments: list[Segment] = []
+        self._changed: list[Segment] = []
+        # Where a segment's valid bytes end although its file goes on.
+        self._bad_tails: dict[Segment, int] = {}
+
+    def run(self) -> Recovered:
+        rows = {row.base_offset: row for row in self._checkpoint.segments}
+        for base_offset, generation in self._sweep(rows):
+            self._take_up(base_offset, generation, rows.get(base_offset))
+        self._judge_tails()
+        self._note_missing(rows)
+        recovery_offset = self._checkpoint.recovery_offset
+        last = self._segments[-1] if self._segments else None
+        written_end = last.next_offset if last else 0
+        end_offset = max(written_end, self._start_offset, recovery_offset)
+        if last is not None and written_end < recovery_offset and recovery_offset > self._start_offset:
+            self._damaged(last, Damage(written_end, recovery_offset, last.size, last.size))
+        self._epochs.cut_start(self._start_offset)
+        start_offset = self._start_offset
+        if not self._segments and end_offset > start_offset:
+            self.report.notes.append(f"all records before offset {end_offset} are gone from the disk")
+            start_offset = end_offset
+        # Appending goes on in the last file only if it ends where the log ends.
+        appendable = last is not None and written_end == end_offset and last not in self._bad_tails
+        return Recovered(
+            self._segments,
+            start_offset,
+            end_offset,
+            self._epochs,
+            self._producers,
+            self.report,
+            self._changed,
+            appendable,
+        )
+
+    def _sweep(self, rows: dict[int, SegmentRow]) -> list[tuple[int, int]]:
+        """Base offset and generation of the segments that count; what an interrupted step left is removed.
+
+        That is temporary files, segments below the start, other generations than the checkpoint's, and parts of any
+        of them. Without a checkpoint the newest generation counts: it got its name when it was complete.
+        """
+        present: dict[int, int] = {}
+        for name in self._names:
+            if (match := _SEGMENT_FILE.fullmatch(name)) and match[3] == LOG_SUFFIX:
+                base_offset, generation = int(match[1]), int(match[2] or 0)
+                row = rows.get(base_offset)
+                if row is not None and generation == row.generation:
+                    present[base_offset] = generation
+                elif row is None or f"{base_offset:020d}{_tag(row.generation)}{LOG_SUFFIX}" not in self._names:
+                    present[base_offset] = max(generation, present.get(base_offset, 0))
+        base_offsets = sorted(present)
+        for base_offset, following in pairwise(base_offsets):
+            if following <= self._start_offset:
+                del present[base_offset]
+        for name in sorted(self._names):
+            match = _SEGMENT_FILE.fullmatch(name)
+            is_part = match is not None and match[3] in SUFFIXES
+            if name.endswith(".tmp") or (is_part and match and present.get(int(match[1])) != int(match[2] or 0)):
+                self._disk.remove(f"{self._directory}/{name}")
+                self._names.discard(name)
+        return sorted(present.items())
+
+    def _take_up(self, base_offset: int, generation: int, row: SegmentRow | None) -> None:
+        segment = Segment(self._disk, self._directory, base_offset, self._now_ms, generation=generation)
+        if row is None and self._segments and base_offset < self._segments[-1].next_offset:
+            # Compaction merged it into the segment before it, and its removal did not reach the disk.
+            segment.remove_files()
+            return
+        size = segment.file().size()
+        is_last_row = row is not None and row is self._checkpoint.segments[-1]
+        if row is not None and row.generation == generation and (size == row.size or (is_last_row and size > row.size)):
+            segment.adopt(row)
+            self._take_up_indexes(segment, needed=is_last_row)
+        else:
+            segment.start_indexes()
+        if segment.size < size:
+            self._scan(segment, size)
+            self._changed.append(segment)
+        else:
+            segment.release_file()
+        self._segments.append(segment)
+
+    def _take_up_indexes(self, segment: Segment, *, needed: bool) -> None:
+        """Those of closed segments are loaded when they are used; that they exist is checked at once."""
+        stem = f"{segment.base_offset:020d}{_tag(segment.generation)}"
+        files = {stem + suffix for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
+        if files <= self._names:
+            if not needed:
+                return
+            segment.indexes = SegmentIndexes.load(self._disk, segment.path, segment.base_offset, segment.size)
+        if segment.indexes is None and segment.size:
+            segment.rebuild_indexes(self._interval_bytes)
+            self.report.indexes_rebuilt += 1
+        elif segment.indexes is None:
+            segment.indexes = SegmentIndexes(segment.path, segment.base_offset)
+
+    def _scan(self, segment: Segment, size: int) -> None:
+        file = segment.file()
+        position, expected = segment.size, segment.next_offset
+        self.report.scanned_bytes += size - position
+        while True:
+            for found, header in valid_batches(
+                file, position, size, expected, epoch=self._epochs.epoch_of(expected), gap_at_end=self._compacted
+            ):
+                if header.base_offset != expected:
+                    segment.gaps = True
+                if not found and header.max_timestamp >= 0:
+                    segment.created_ms = min(self._now_ms, header.max_timestamp)
+                position, expected = found + header.size, header.next_offset
+                segment.grow(header.size, header.base_offset, expected, header.max_timestamp, self._interval_bytes)
+                if header.base_offset >= self._checkpoint.recovery_offset:
+                    self._epochs.assign(header.leader_epoch, header.base_offset)
+                    if header.producer_id >= 0:
+                        self._producers.record(header, header.base_offset, header.max_timestamp, self._now_ms)
+            if position == size:
+                return
+            sound = next_valid_batch(file, position + 1, size, expected)
+            if sound is None:
+                self._bad_tails[segment] = size
+                return
+            self._damaged(segment, Damage(expected, sound[1].base_offset, position, sound[0]))
+            position, expected = sound[0], sound[1].base_offset
+            segment.size, segment.next_offset = position, expected
+
+    def _judge_tails(self) -> None:
+        """A bad tail is torn if nothing valid is behind it and no checkpoint vouched for it; else it is damage."""
+        while self._segments and self._segments[-1].size == 0:
+            empty = self._segments.pop()
+            torn = self._bad_tails.pop(empty, 0)
+            self.report.torn_bytes += torn
+            empty.remove_files()
+        for segment, following in pairwise(self._segments):
+            file_size = self._bad_tails.pop(segment, segment.size)
+            lost = segment.next_offset < following.base_offset and not self._compacted
+            unvouched = segment in self._changed or following.base_offset > self._checkpoint.recovery_offset
+            if file_size > segment.size or (lost and unvouched):
+                self._damaged(segment, Damage(segment.next_offset, following.base_offset, segment.size, file_size))
+                segment.size = file_size
+        if self._segments and (last := self._segments[-1]) in self._bad_tails:
+            if last.next_offset >= self._checkpoint.recovery_offset:
+                self.report.torn_bytes += self._bad_tails.pop(last) - last.size
+                last.file().truncate(last.size)
+            else:
+                end = self._bad_tails[last]
+                self._damaged(last, Damage(last.next_offset, self._checkpoint.recovery_offset, last.size, end))
+                last.size, last.next_offset = end, self._checkpoint.recovery_offset
+
+    def _note_missing(self, rows: dict[int, SegmentRow]) -> None:
+        if self._compacted:
+            return
+        present = {segment.base_offset for segment in self._segments}
+        for row in rows.values():
+            if row.base_offset not in present and row.next_offset > self._start_offset and row.size:
+                damage = Damage(row.base_offset, row.next_offset, 0, 0)
+                self.report.damage.append(damage)
+                before = [segment for segment in self._segments if segment.next_offset <= row.base_offset]
+                if before:
+                    before[-1].add_damage(damage._replace(position=before[-1].size, end_position=before[-1].size))
+
+    def _damaged(self, segment: Segment, damage: Damage) -> None:
+        segment.add_damage(damage)
+        self.report.damage.append(damage)
+
+
+def _tag(generation: int) -> str:
+    return f"-{generation}" if generation else ""

@@ -1,0 +1,32 @@
+"""What opening a log found, for the people who run it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.storage.core.damage import Damage
+
+
+@dataclass
+class RecoveryReport:
+    """Scanning what was written after the last checkpoint is normal; everything else here deserves a line."""
+
+    scanned_bytes: int = 0
+    torn_bytes: int = 0
+    indexes_rebuilt: int = 0
+    damage: list[Damage] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def noteworthy(self) -> bool:
+        return bool(self.torn_bytes or self.indexes_rebuilt or self.damage or self.notes)
+
+    def __str__(self) -> str:
+        parts = [f"scanned {self.scanned_bytes} bytes behind the last checkpoint"]
+        if self.torn_bytes:
+            parts.append(f"dropped a torn tail of {self.torn_bytes} bytes that was never acknowledged as flushed")
+        if self.indexes_rebuilt:
+            parts.append(f"rebuilt the indexes of {self.indexes_rebuilt} segments")
+        parts += self.notes
+        parts += [str(damage.error()) for damage in self.damage]
+        return "; ".join(parts)

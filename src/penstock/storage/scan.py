@@ -1,0 +1,108 @@
+"""Reading a segment file batch by batch, and finding the next sound batch behind damage. Blocking."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+
+import crc32c
+
+from penstock.disk.interface import File
+from penstock.units import KIB, MIB
+from penstock.wire.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, crc_matches, read_header
+
+SCAN_BYTES = 4 * MIB
+SEEK_BYTES = 64 * KIB
+ANY_OFFSET = -1
+ANY_EPOCH = -1
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_CRC_START = 21
+# What every batch has at fixed places: an offset below 2**56, a length and an offset delta that are not negative,
+# the format and no unknown attribute. It looks ahead, so that matches may overlap.
+_LIKELY_BATCH = re.compile(
+    rb"(?=\x00.{7}[\x00-\x7f].{3}.{4}" + bytes([MAGIC]) + rb".{4}\x00.[\x00-\x7f].{3}.{34})", re.DOTALL
+)
+
+
+def valid_batches(
+    file: File,
+    position: int,
+    end: int,
+    expected_offset: int,
+    *,
+    epoch: int = ANY_EPOCH,
+    check_crc: bool = True,
+    chunk_bytes: int = SCAN_BYTES,
+    gap_at_end: bool = False,
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch; ends at the first that is not valid, or at `end`.
+
+    Base offset and leader epoch are not covered by the batch's CRC, so they are checked against the neighbours.
+    `gap_at_end`: a gap before the last batch is fine, because the log is compacted.
+    """
+    while position + HEADER_BYTES <= end:
+        data = file.read(position, min(chunk_bytes, end - position))
+        view = memoryview(data)
+        at, available = 0, len(data)
+        needed = HEADER_BYTES
+        while at + HEADER_BYTES <= available:
+            header = BatchHeader._make(_HEADER.unpack_from(data, at))
+            stop = at + header.length + LENGTH_OVERHEAD
+            if header.magic != MAGIC or header.last_offset_delta < 0 or stop < at + HEADER_BYTES:
+                return
+            if stop > available:
+                needed = stop - at
+                break
+            if (header.base_offset != expected_offset or header.leader_epoch != epoch) and not _plausible(
+                file, position + stop, end, header, expected_offset, epoch, gap_at_end
+            ):
+                return
+            if check_crc and crc32c.crc32c(view[at + _CRC_START : stop]) != header.crc:
+                return
+            yield position + at, header
+            expected_offset = header.base_offset + header.last_offset_delta + 1
+            epoch = header.leader_epoch
+            at = stop
+        if at == 0:
+            if position + needed > end or available < min(chunk_bytes, end - position):
+                return
+            chunk_bytes = needed
+        position += at
+
+
+def _plausible(
+    file: File, next_position: int, end: int, header: BatchHeader, expected_offset: int, epoch: int, gap_at_end: bool
+) -> bool:
+    """Whether a base offset or an epoch that jumps is real: if a bit of it flipped, the next batch says so."""
+    if header.leader_epoch < epoch or (expected_offset != ANY_OFFSET and header.base_offset < expected_offset):
+        return False
+    has_gap = expected_offset not in (ANY_OFFSET, header.base_offset)
+    following = file.read(next_position, HEADER_BYTES) if next_position + HEADER_BYTES <= end else b""
+    if len(following) < HEADER_BYTES:
+        return gap_at_end or not has_gap
+    next_header = read_header(following)
+    if next_header.magic != MAGIC:
+        return gap_at_end or not has_gap
+    return next_header.base_offset >= header.next_offset and next_header.leader_epoch >= header.leader_epoch
+
+
+def next_valid_batch(
+    file: File, position: int, end: int, expected_offset: int, chunk_bytes: int = SCAN_BYTES
+) -> tuple[int, BatchHeader] | None:
+    """The first sound batch that begins at or behind `position`, wherever it begins; None if there is none."""
+    while position + HEADER_BYTES <= end:
+        data = file.read(position, min(chunk_bytes, end - position))
+        for match in _LIKELY_BATCH.finditer(data):
+            header = read_header(data, match.start())
+            start = position + match.start()
+            size = header.size
+            if size < HEADER_BYTES or start + size > end or header.base_offset < expected_offset:
+                continue
+            batch = file.read(start, size)
+            if len(batch) == size and crc_matches(batch, header):
+                return start, header
+        # Overlap: a header may lie across the border.
+        position += max(1, len(data) - HEADER_BYTES + 1)
+    return None

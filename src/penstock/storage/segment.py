@@ -1,0 +1,187 @@
+"""One segment: a `.log` file of whole batches, and what is known of it without reading it."""
+
+from __future__ import annotations
+
+import logging
+
+from penstock.disk.interface import Disk, File
+from penstock.storage.checkpoint import SegmentRow
+from penstock.storage.core.damage import Damage
+from penstock.storage.core.retention import SegmentFacts
+from penstock.storage.scan import next_valid_batch
+from penstock.storage.segment_indexes import NO_TIMESTAMP, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SegmentIndexes
+
+LOG_SUFFIX = ".log"
+SNAPSHOT_SUFFIX = ".snapshot"
+# The log goes first: what is left without it after a crash is swept up at the next start.
+SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
+
+logger = logging.getLogger(__name__)
+
+
+class Segment:
+    """Holds no descriptor and no index until it is used, and lets both go again with `release`.
+
+    Changed on the event loop's thread; what only reads the file may run on any.
+    """
+
+    __slots__ = (
+        "_disk",
+        "_file",
+        "base_offset",
+        "created_ms",
+        "damage",
+        "gaps",
+        "generation",
+        "indexes",
+        "max_timestamp_ms",
+        "max_timestamp_offset",
+        "next_offset",
+        "path",
+        "size",
+        "truncations",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, created_ms: int, *, generation: int = 0) -> None:
+        self._disk = disk
+        self._file: File | None = None
+        # Loaded when first used; always there for the segment that is appended to.
+        self.indexes: SegmentIndexes | None = None
+        # Without suffix. Compaction writes the next generation beside the one in use; the checkpoint says which counts.
+        self.path = f"{directory}/{base_offset:020d}" + (f"-{generation}" if generation else "")
+        self.base_offset = base_offset
+        self.generation = generation
+        self.created_ms = created_ms
+        self.size = 0
+        self.next_offset = base_offset
+        self.max_timestamp_ms = NO_TIMESTAMP
+        # The last offset of the batch that has it.
+        self.max_timestamp_offset = -1
+        self.damage: tuple[Damage, ...] = ()
+        # Compaction took records out of it, so offsets may be missing.
+        self.gaps = False
+        # Tells a reader that its bytes may have been cut off and replaced under it.
+        self.truncations = 0
+
+    @property
+    def facts(self) -> SegmentFacts:
+        newest_ms = self.max_timestamp_ms if self.max_timestamp_ms >= 0 else self.created_ms
+        return SegmentFacts(self.next_offset, self.size, newest_ms)
+
+    def file(self) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(self.path + LOG_SUFFIX)
+        return file
+
+    def create(self) -> None:
+        """Makes its file, empty; the name is durable once the directory is synced."""
+        file = self._disk.open(self.path + LOG_SUFFIX, create=True)
+        file.truncate(0)
+        self._file = file
+        self.start_indexes()
+
+    def start_indexes(self) -> None:
+        """It has no bytes yet that an index could speak of."""
+        self.indexes = SegmentIndexes(self.path, self.base_offset)
+
+    def grow(self, size: int, base_offset: int, next_offset: int, max_timestamp_ms: int, interval_bytes: int) -> None:
+        """A batch of `size` bytes is now at the end of the file."""
+        position = self.size
+        indexes = self.indexes
+        if indexes is not None and position >= indexes.next_position:
+            indexes.add(base_offset, position, self.max_timestamp_ms, interval_bytes)
+        self.size = position + size
+        self.next_offset = next_offset
+        if max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = max_timestamp_ms
+            self.max_timestamp_offset = next_offset - 1
+
+    def ready_indexes(self, interval_bytes: int) -> SegmentIndexes:
+        """On any thread. Blocking when they are not loaded: what the files do not tell is read from the log."""
+        indexes = self.indexes
+        if indexes is None:
+            indexes = SegmentIndexes.load(self._disk, self.path, self.base_offset, self.size)
+            if indexes is None:
+                logger.warning("log.index.rebuilt", extra={"segment": self.path, "bytes": self.size})
+                indexes = self.rebuild_indexes(interval_bytes)
+            self.indexes = indexes
+        return indexes
+
+    def rebuild_indexes(self, interval_bytes: int) -> SegmentIndexes:
+        """On any thread. Blocking."""
+        rebuilt = SegmentIndexes.rebuild(self.file(), self.path, self.base_offset, self.size, interval_bytes)
+        self.indexes = rebuilt
+        return rebuilt
+
+    def release(self) -> None:
+        """Lets descriptor and indexes go."""
+        self.release_file()
+        self.indexes = None
+
+    def release_file(self) -> None:
+        """A thread that still reads keeps its own hold on the file."""
+        self._file = None
+
+    def row(self) -> SegmentRow:
+        return SegmentRow(
+            self.base_offset,
+            self.generation,
+            self.size,
+            self.next_offset,
+            self.max_timestamp_ms,
+            self.max_timestamp_offset,
+            self.created_ms,
+            self.gaps,
+            list(self.damage),
+        )
+
+    def adopt(self, row: SegmentRow) -> None:
+        """What a checkpoint says of it."""
+        self.size = row.size
+        self.next_offset = row.next_offset
+        self.max_timestamp_ms = row.max_timestamp_ms
+        self.max_timestamp_offset = row.max_timestamp_offset
+        self.created_ms = row.created_ms
+        self.gaps = row.gaps
+        self.damage = tuple(row.damage)
+
+    def damage_at(self, offset: int) -> Damage | None:
+        for damage in self.damage:
+            if damage.first_offset <= offset < damage.next_offset:
+                return damage
+        return None
+
+    def place_before(self, offset: int, indexes: SegmentIndexes) -> tuple[int, int]:
+        """Base offset and position of a batch at or before the one with `offset`, and no damage in between."""
+        base_offset, position = indexes.before_offset(offset)
+        for damage in self.damage:
+            if damage.next_offset <= offset and damage.end_position > position:
+                base_offset, position = damage.next_offset, damage.end_position
+        return base_offset, position
+
+    def sound_end(self, position: int) -> int:
+        """Where the sound bytes that `position` belongs to end."""
+        if not self.damage:
+            return self.size
+        return min((damage.position for damage in self.damage if damage.position >= position), default=self.size)
+
+    def add_damage(self, damage: Damage) -> None:
+        """On any thread: a cold read or the scrub found it."""
+        if damage not in self.damage:
+            self.damage = tuple(sorted((*self.damage, damage)))
+
+    def diagnose(self, position: int, expected_offset: int) -> Damage:
+        """How far the damage reaches that begins at `position`. On any thread. Blocking."""
+        sound = next_valid_batch(self.file(), position + 1, self.size, expected_offset)
+        if sound is None:
+            return Damage(expected_offset, max(self.next_offset, expected_offset + 1), position, self.size)
+        return Damage(expected_offset, sound[1].base_offset, position, sound[0])
+
+    def remove_files(self) -> None:
+        """Blocking. Files that are gone already are fine."""
+        for suffix in SUFFIXES:
+            try:
+                self._disk.remove(self.path + suffix)
+            except FileNotFoundError:
+                continue

@@ -1,0 +1,85 @@
+"""The two indexes of one segment: batches by offset, and by the newest timestamp before them."""
+
+from __future__ import annotations
+
+from penstock.disk.interface import Disk, File
+from penstock.storage.index import OFFSETS, TIMESTAMPS, IndexBlock, SparseIndex
+from penstock.storage.scan import next_valid_batch, valid_batches
+
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+NO_TIMESTAMP = -1
+
+
+class SegmentIndexes:
+    """Entries are added at least `interval_bytes` apart; both indexes have the same ones."""
+
+    __slots__ = ("_base_offset", "_offsets", "_times", "next_position")
+
+    def __init__(self, path: str, base_offset: int) -> None:
+        self._base_offset = base_offset
+        self._offsets = SparseIndex(path + OFFSET_INDEX_SUFFIX, OFFSETS)
+        self._times = SparseIndex(path + TIME_INDEX_SUFFIX, TIMESTAMPS)
+        # A batch that begins at or behind this position gets an entry.
+        self.next_position = 0
+
+    @classmethod
+    def load(cls, disk: Disk, path: str, base_offset: int, log_bytes: int) -> SegmentIndexes | None:
+        """None if the files do not tell everything up to `log_bytes`. Blocking."""
+        indexes = cls(path, base_offset)
+        indexes._offsets = SparseIndex.load(disk, path + OFFSET_INDEX_SUFFIX, OFFSETS)
+        indexes._times = SparseIndex.load(disk, path + TIME_INDEX_SUFFIX, TIMESTAMPS)
+        if min(indexes._offsets.covers, indexes._times.covers) < log_bytes:
+            return None
+        indexes.cut(log_bytes)
+        return indexes
+
+    @classmethod
+    def rebuild(cls, file: File, path: str, base_offset: int, log_bytes: int, interval_bytes: int) -> SegmentIndexes:
+        """From the log itself; damaged parts are left out. Blocking: reads the whole file."""
+        indexes = cls(path, base_offset)
+        position, expected, newest_ms = 0, base_offset, NO_TIMESTAMP
+        while position < log_bytes:
+            for found, header in valid_batches(file, position, log_bytes, expected, check_crc=False, gap_at_end=True):
+                if found >= indexes.next_position:
+                    indexes.add(header.base_offset, found, newest_ms, interval_bytes)
+                newest_ms = max(newest_ms, header.max_timestamp)
+                position, expected = found + header.size, header.next_offset
+            if position < log_bytes:
+                sound = next_valid_batch(file, position + 1, log_bytes, expected)
+                if sound is None:
+                    break
+                position, expected = sound[0], sound[1].base_offset
+        return indexes
+
+    def add(self, base_offset: int, position: int, newest_ms: int, interval_bytes: int) -> None:
+        """A batch begins at `position`; no record before it is newer than `newest_ms`."""
+        self._offsets.add(base_offset - self._base_offset, position)
+        self._times.add(newest_ms, position)
+        self.next_position = position + interval_bytes
+
+    def before_offset(self, offset: int) -> tuple[int, int]:
+        """Base offset and position of a batch at or before the one that holds `offset`, and near it."""
+        entry = self._offsets.floor(offset - self._base_offset)
+        return (entry[0] + self._base_offset, entry[1]) if entry else (self._base_offset, 0)
+
+    def before_time(self, timestamp_ms: int) -> int:
+        """The position of a batch before which every record is older than that."""
+        entry = self._times.floor(timestamp_ms - 1)
+        return entry[1] if entry else 0
+
+    def cut(self, position: int) -> None:
+        """The log now ends at `position`."""
+        self._offsets.cut(position)
+        self._times.cut(position)
+        self.next_position = min(self.next_position, position)
+
+    def take_blocks(self, log_bytes: int) -> list[IndexBlock]:
+        """What the files lack to cover the log up to here; counted as saved from now on."""
+        blocks = (self._offsets.take_block(log_bytes), self._times.take_block(log_bytes))
+        return [block for block in blocks if block is not None]
+
+    def forget_saved(self) -> None:
+        """A block could not be written, or the files were cut."""
+        self._offsets.forget_saved()
+        self._times.forget_saved()

@@ -1,0 +1,122 @@
+"""Where the bytes of a read are, and how to get them without blocking the event loop if that is possible."""
+
+from __future__ import annotations
+
+from penstock.disk.interface import File
+from penstock.errors import PenstockError, Problem
+from penstock.storage.core.selection import Query, Selection, select
+from penstock.storage.segment import Segment
+from penstock.storage.segment_indexes import SegmentIndexes
+from penstock.wire.batch import HEADER_BYTES
+
+
+class Slice:
+    """`length` is how many bytes there are at most. A slice stays inside one segment and holds its file open.
+
+    Ask `cached` on the event loop's thread; if that is None, `load` on a pool thread. Both answer with whole batches.
+    """
+
+    __slots__ = ("length",)
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def cached(self) -> bytearray | bytes | None:
+        """The bytes, if none of them must be waited for."""
+        return b""
+
+    def load(self) -> bytes | bytearray:
+        """The bytes, all CRCs checked. Blocking. Raises PenstockError (CORRUPT_RECORDS, OFFSET_NOT_AVAILABLE)."""
+        return b""
+
+
+class SearchedSlice(Slice):
+    """A part of a segment known only roughly: the batches must be looked at, so all are checked."""
+
+    __slots__ = ("_file", "_interval_bytes", "_query", "_segment", "_truncations")
+
+    def __init__(self, segment: Segment, query: Query, interval_bytes: int) -> None:
+        super().__init__(min(query.max_bytes, segment.size) if not query.at_least_one else segment.size)
+        self._segment = segment
+        self._file: File = segment.file()
+        self._query = query
+        self._interval_bytes = interval_bytes
+        self._truncations = segment.truncations
+
+    def cached(self) -> bytearray | bytes | None:
+        indexes = self._segment.indexes
+        if indexes is None:
+            return None
+        expected, position = self._segment.place_before(self._query.offset, indexes)
+        available = self._segment.sound_end(position) - position
+        span = min(available, self._query.max_bytes + self._interval_bytes)
+        data = self._file.read_cached(position, span)
+        if data is None:
+            return None
+        selection = select(data, available, expected, self._query)
+        if selection.needed or (selection.fault and selection.start == selection.end):
+            # Rare, and not worth a second way to do it without blocking.
+            return None
+        return _part(data, selection)
+
+    def load(self) -> bytes | bytearray:
+        indexes = self._segment.ready_indexes(self._interval_bytes)
+        data, position, selection = self._search(indexes)
+        if selection.fault and selection.start == selection.end:
+            if self._segment.truncations == self._truncations:
+                # An index that leads astray looks like damage.
+                indexes = self._segment.rebuild_indexes(self._interval_bytes)
+                data, position, selection = self._search(indexes)
+            if selection.fault and selection.start == selection.end:
+                raise self._damaged(position + selection.end, selection.expected_offset)
+        self._check_still_there()
+        return _part(data, selection)
+
+    def _search(self, indexes: SegmentIndexes) -> tuple[bytes, int, Selection]:
+        query = self._query
+        expected, position = self._segment.place_before(query.offset, indexes)
+        end = self._segment.sound_end(position)
+        span = query.max_bytes + self._interval_bytes
+        while True:
+            data = self._file.read(position, min(end - position, span))
+            selection = select(data, end - position, expected, query)
+            if not selection.needed or selection.fault:
+                return data, position, selection
+            if len(data) < min(end - position, span):
+                return data, position, selection._replace(fault=True)
+            position += selection.end
+            expected = selection.expected_offset
+            span = max(selection.needed, query.max_bytes, HEADER_BYTES)
+
+    def _damaged(self, position: int, expected_offset: int) -> PenstockError:
+        self._check_still_there()
+        damage = self._segment.diagnose(position, expected_offset)
+        self._segment.add_damage(damage)
+        return damage.error()
+
+    def _check_still_there(self) -> None:
+        if self._segment.truncations != self._truncations:
+            raise PenstockError(Problem.OFFSET_NOT_AVAILABLE, "the log was truncated while it was read: read again")
+
+
+class TailSlice(SearchedSlice):
+    """A part of the segment's end that this process wrote a moment ago, so what is in the page cache is right."""
+
+    __slots__ = ("_position",)
+
+    def __init__(self, segment: Segment, query: Query, interval_bytes: int, position: int, length: int) -> None:
+        super().__init__(segment, query, interval_bytes)
+        self._position = position
+        self.length = length
+
+    def cached(self) -> bytearray | bytes | None:
+        return self._file.read_cached(self._position, self.length)
+
+
+EMPTY = Slice(0)
+
+
+def _part(data: bytes | bytearray, selection: Selection) -> bytes | bytearray:
+    if selection.start == 0 and selection.end == len(data):
+        return data
+    return data[selection.start : selection.end]

@@ -1,0 +1,102 @@
+"""Group commit: what has to be synced is gathered on the event loop, synced on a pool thread, recorded on the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from penstock.disk.interface import Disk, File
+from penstock.storage.segment import Segment
+
+
+class SyncTicket:
+    """Everything that was appended before it was given out; `then` is done once that is on disk."""
+
+    def __init__(
+        self,
+        files: Sequence[File],
+        directory: tuple[Disk, str] | None,
+        end_offset: int,
+        then: Callable[[], None] | None = None,
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._then = then
+        self.end_offset = end_offset
+        # A checkpoint that could not be written costs time at the next start, but no data.
+        self.checkpoint_error: OSError | None = None
+
+    @property
+    def has_checkpoint(self) -> bool:
+        return self._then is not None
+
+    def run(self) -> None:
+        """Blocking, once, on any thread. Raises OSError: then nothing of it is known to be on disk."""
+        for file in self._files:
+            file.sync()
+        if self._directory is not None:
+            disk, path = self._directory
+            disk.sync_directory(path)
+        if self._then is not None:
+            try:
+                self._then()
+            except OSError as error:
+                self.checkpoint_error = error
+
+
+class GroupCommit:
+    """Which files and names of one log are not on disk yet. Runs on the event loop's thread; one ticket at a time."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        # Closed to appends before their last bytes were synced.
+        self._rolled: list[Segment] = []
+        self._names = 0
+        self._synced_names = 0
+        self._ticket: SyncTicket | None = None
+        self._rolled_with_ticket: list[Segment] = []
+        self._names_with_ticket = 0
+
+    @property
+    def in_flight(self) -> bool:
+        return self._ticket is not None
+
+    @property
+    def has_rolled(self) -> bool:
+        return bool(self._rolled)
+
+    def made_name(self) -> None:
+        """A file was created: no acknowledgement from it before the directory is synced."""
+        self._names += 1
+
+    def rolled(self, segment: Segment) -> None:
+        self._rolled.append(segment)
+
+    def begin(self, active: Segment | None, end_offset: int, then: Callable[[], None] | None) -> SyncTicket:
+        files = [segment.file() for segment in self._rolled]
+        if active is not None:
+            files.append(active.file())
+        directory = (self._disk, self._directory) if self._names != self._synced_names else None
+        self._rolled_with_ticket = list(self._rolled)
+        self._names_with_ticket = self._names
+        self._ticket = SyncTicket(files, directory, end_offset, then)
+        return self._ticket
+
+    def finish(self, ticket: SyncTicket) -> bool:
+        """False if the log was truncated since: what the ticket synced is not what is there now."""
+        if self._ticket is not ticket:
+            return False
+        self._ticket = None
+        self._rolled = [segment for segment in self._rolled if segment not in self._rolled_with_ticket]
+        self._synced_names = self._names_with_ticket
+        return True
+
+    def drop(self, segments: Sequence[Segment]) -> None:
+        """They were deleted: nobody needs them on disk."""
+        self._rolled = [segment for segment in self._rolled if segment not in segments]
+
+    def everything_synced(self) -> None:
+        """The log was truncated and synced in place; a ticket that is out is void."""
+        self._ticket = None
+        self._rolled = []
+        self._synced_names = self._names
