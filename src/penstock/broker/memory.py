@@ -26,9 +26,12 @@ class RequestMemory:
     def contended(self) -> bool:
         return bool(self._waiting)
 
-    def take(self, size: int) -> bool:
-        """False: not now, call `when_free`. A lone request always gets its memory, whatever the limit says."""
-        if self._taken_bytes and (self._taken_bytes + size > self._limit_bytes or self._waiting):
+    def take(self, size: int, held: int = 0) -> bool:
+        """False: not now, call `when_free`. A lone request, whose `held` bytes are all that is taken, always gets its
+
+        memory, whatever the limit says.
+        """
+        if self._taken_bytes > held and (self._taken_bytes + size > self._limit_bytes or self._waiting):
             return False
         self._taken_bytes += size
         return True

@@ -89,10 +89,11 @@ class ReceiveBuffer:
         self._resize(SMALL_BYTES)
 
     def _grow(self, size: int, in_turn: bool) -> bool:
-        more = self._charged(size) - self._charged(len(self._buffer))
+        held = self._charged(len(self._buffer))
+        more = self._charged(size) - held
         if in_turn:
             self._memory.take_in_turn(more)
-        elif more and not self._memory.take(more):
+        elif more and not self._memory.take(more, held):
             return False
         self._replace(size)
         return True
