@@ -95,6 +95,8 @@ def _connect(bootstrap: str, group: str | None, position: Position) -> Consumer:
         "group.id": group or "penstock-cli",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
+        # The end of a partition is told when a fetch there comes back empty.
+        "fetch.wait.max.ms": 100,
         "auto.offset.reset": "earliest" if position.anchor is Anchor.BEGINNING else "latest",
     }
     return Consumer(client_settings(bootstrap, **settings))

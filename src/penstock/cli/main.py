@@ -10,6 +10,7 @@ import penstock
 from penstock.cli import group, topic
 from penstock.cli.consume import consume
 from penstock.cli.produce import produce
+from penstock.cli.serve import serve
 
 app = typer.Typer(name="penstock", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -29,6 +30,7 @@ def root(
     """Penstock: one replicated log that speaks the Kafka protocol."""
 
 
+app.command(epilog="Example: penstock serve --data-dir /var/lib/penstock --set retention.ms=86400000")(serve)
 app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
 app.command(epilog="Example: penstock consume orders --from beginning --exit-at-end --output json")(consume)

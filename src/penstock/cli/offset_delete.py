@@ -1,68 +1,72 @@
-"""OffsetDelete, which the Kafka client of the command line does not offer."""
+"""OffsetDelete, which the Kafka client of the command line does not offer: one small request, packed by hand."""
 
 from __future__ import annotations
 
-import io
 import socket
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from confluent_kafka import KafkaError, KafkaException
-from kio.schema.offset_delete.v0.request import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from kio.schema.offset_delete.v0.response import OffsetDeleteResponse
-from kio.schema.types import GroupId, TopicName
-from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import i32
 
 from penstock.cli.connection import REQUEST_TIMEOUT_S
 from penstock.config.address import Address
 
 _API_KEY = 47
-# Length, API key, version, correlation id, client id (null).
-_REQUEST_HEAD = struct.Struct(">ihhih")
-_RESPONSE_HEAD = struct.Struct(">ii")
+# API key, version, correlation id, client id (null).
+_REQUEST_HEAD = struct.Struct(">hhih")
+_LENGTH = struct.Struct(">i")
+_COUNT = struct.Struct(">i")
+_SHORT = struct.Struct(">h")
+_PARTITION = struct.Struct(">i")
+_PARTITION_ANSWER = struct.Struct(">ih")
+# Correlation id, error code, throttle time, count of topics.
+_RESPONSE_HEAD = struct.Struct(">ihii")
 # Far above the answer to any request that a command line can hold.
 _MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
 
-def delete_offsets(coordinator: Address, group: str, partitions: Mapping[str, Iterable[int]]) -> None:
+def delete_offsets(coordinator: Address, group: str, partitions: Mapping[str, Sequence[int]]) -> None:
     """KafkaException with the first refusal."""
-    request = OffsetDeleteRequest(
-        group_id=GroupId(group),
-        topics=tuple(
-            OffsetDeleteRequestTopic(
-                name=TopicName(topic),
-                partitions=tuple(OffsetDeleteRequestPartition(partition_index=i32(number)) for number in numbers),
-            )
-            for topic, numbers in partitions.items()
-        ),
-    )
-    response = _ask(coordinator, request)
-    codes = [response.error_code, *(row.error_code for topic in response.topics for row in topic.partitions)]
+    try:
+        answer = _ask(coordinator, pack_request(group, partitions))
+        codes = list(error_codes(answer))
+    except (OSError, struct.error) as error:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT, str(error))) from None
     for code in codes:
         if code:
-            raise KafkaException(KafkaError(int(code)))
+            raise KafkaException(KafkaError(code))
 
 
-def _ask(coordinator: Address, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    body = io.BytesIO()
-    entity_writer(OffsetDeleteRequest)(body, request)
-    head = _REQUEST_HEAD.pack(_REQUEST_HEAD.size - 4 + body.tell(), _API_KEY, 0, 1, -1)
-    try:
-        with socket.create_connection((coordinator.host, coordinator.port), REQUEST_TIMEOUT_S) as connection:
-            connection.sendall(head + body.getvalue())
-            length, _ = _RESPONSE_HEAD.unpack(_receive(connection, _RESPONSE_HEAD.size))
-            if not 4 <= length <= _MAX_RESPONSE_BYTES:
-                raise ConnectionError("the answer is not of the Kafka protocol")
-            answer = _receive(connection, length - 4)
-    except OSError as error:
-        raise KafkaException(KafkaError(KafkaError._TRANSPORT, str(error))) from None
-    response, _ = entity_reader(OffsetDeleteResponse)(answer, 0)
-    return response
+def pack_request(group: str, partitions: Mapping[str, Sequence[int]]) -> bytes:
+    parts = [_REQUEST_HEAD.pack(_API_KEY, 0, 1, -1), _string(group), _COUNT.pack(len(partitions))]
+    for topic, numbers in partitions.items():
+        parts += [_string(topic), _COUNT.pack(len(numbers)), *map(_PARTITION.pack, numbers)]
+    body = b"".join(parts)
+    return _LENGTH.pack(len(body)) + body
+
+
+def error_codes(answer: bytes) -> Iterator[int]:
+    """Of the request, then of each partition; struct.error if the answer is cut short."""
+    _, error_code, _, topics = _RESPONSE_HEAD.unpack_from(answer)
+    yield error_code
+    position = _RESPONSE_HEAD.size
+    for _ in range(topics):
+        (name_bytes,) = _SHORT.unpack_from(answer, position)
+        position += _SHORT.size + name_bytes
+        (count,) = _COUNT.unpack_from(answer, position)
+        position += _COUNT.size
+        for _ in range(count):
+            yield _PARTITION_ANSWER.unpack_from(answer, position)[1]
+            position += _PARTITION_ANSWER.size
+
+
+def _ask(coordinator: Address, request: bytes) -> bytes:
+    with socket.create_connection((coordinator.host, coordinator.port), REQUEST_TIMEOUT_S) as connection:
+        connection.sendall(request)
+        (length,) = _LENGTH.unpack(_receive(connection, _LENGTH.size))
+        if not 0 <= length <= _MAX_RESPONSE_BYTES:
+            raise ConnectionError("the answer is not of the Kafka protocol")
+        return _receive(connection, length)
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:
@@ -74,3 +78,8 @@ def _receive(connection: socket.socket, size: int) -> bytes:
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
+
+
+def _string(text: str) -> bytes:
+    encoded = text.encode()
+    return _SHORT.pack(len(encoded)) + encoded
