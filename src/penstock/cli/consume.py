@@ -59,7 +59,7 @@ def consume(
         _check_group_options(position, partition)
     record_format: RecordFormat = JsonLines() if output is Output.JSON else Lines(key_separator)
     signal.signal(signal.SIGTERM, _interrupt)
-    with refusals_told(bootstrap), Meter("consumed", total=count) as meter:
+    with refusals_told(bootstrap), Meter("consumed", total_records=count) as meter:
         reader = _Reader(_connect(bootstrap, group, position), group is not None, meter, record_format)
         try:
             if group is None:

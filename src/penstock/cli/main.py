@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import penstock
-from penstock.cli import group, topic
+from penstock.cli import group, log, topic
 from penstock.cli.consume import consume
 from penstock.cli.produce import produce
 from penstock.cli.serve import serve
@@ -33,5 +33,6 @@ def root(
 app.command(epilog="Example: penstock serve --data-dir /var/lib/penstock --set retention.ms=86400000")(serve)
 app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
+app.add_typer(log.app, name="log")
 app.command(epilog="Example: penstock consume orders --from beginning --exit-at-end --output json")(consume)
 app.command(epilog="Example: echo 'a:1' | penstock produce orders --key-separator :")(produce)

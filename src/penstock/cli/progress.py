@@ -19,9 +19,12 @@ _DRAW_EVERY_S = 0.2
 class Meter:
     """Counts records and bytes; use it as a context manager around the work."""
 
-    def __init__(self, verb: str, total: int | None = None) -> None:
+    def __init__(self, verb: str, *, total_records: int | None = None, total_bytes: int | None = None) -> None:
+        """A total, where one is known, draws a bar."""
         self.records = 0
         self.bytes = 0
+        self._by_bytes = total_bytes is not None
+        total = total_bytes if total_bytes is not None else total_records
         self._verb = verb
         self._start = time.monotonic()
         self._drawn = 0.0
@@ -45,7 +48,8 @@ class Meter:
         now = time.monotonic()
         if now - self._drawn >= _DRAW_EVERY_S:
             self._drawn = now
-            self._progress.update(self._task, completed=self.records, description=self.text())
+            completed = self.bytes if self._by_bytes else self.records
+            self._progress.update(self._task, completed=completed, description=self.text())
 
     def summary(self) -> dict[str, Any]:
         seconds = time.monotonic() - self._start

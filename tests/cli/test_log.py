@@ -1,0 +1,112 @@
+"""`penstock log` on segment files as a node leaves them, sound and not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from penstock.cli.main import app
+from penstock.wire.records import Record, RecordHeader, build_batch
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["log", *arguments])
+
+
+def rows(*arguments: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(run(*arguments, "--output", "json").stdout)
+    return found
+
+
+def batch(base_offset: int, count: int = 2, compression: int = 0) -> bytes:
+    records = [
+        Record(base_offset + number, 1000 + number, b"key", f"value-{base_offset + number}".encode() * 10,
+               (RecordHeader(b"h", b"x"),))
+        for number in range(count)
+    ]  # fmt: skip
+    return bytes(build_batch(records, base_offset=base_offset, compression=compression))
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Path:
+    directory = tmp_path / "topics" / "orders" / "partition-0"
+    directory.mkdir(parents=True)
+    path = directory / f"{0:020d}.log"
+    path.write_bytes(batch(0) + batch(2, compression=1) + batch(4, count=1))
+    return path
+
+
+def test_dump_shows_every_batch(segment: Path) -> None:
+    found = rows("dump", str(segment))
+    assert [(row["base_offset"], row["last_offset"], row["records"], row["compression"]) for row in found] == [
+        (0, 1, 2, "none"),
+        (2, 3, 2, "gzip"),
+        (4, 4, 1, "none"),
+    ]
+    assert found[1]["position"] == found[0]["bytes"]
+    assert "BASE OFFSET" in run("dump", str(segment.parent)).stdout
+
+
+def test_dump_shows_the_records_too(segment: Path) -> None:
+    lines = run("dump", str(segment.parent.parent.parent), "--records", "--from", "2", "--count", "1").stdout
+    records = [json.loads(line) for line in lines.splitlines()]
+    assert [(record["offset"], record["key"], record["headers"]) for record in records] == [
+        (2, "key", [["h", "x"]]),
+        (3, "key", [["h", "x"]]),
+    ]
+
+
+def test_a_sound_log_is_verified(segment: Path) -> None:
+    result = run("verify", str(segment.parent.parent.parent), "--records", "--output", "json")
+    assert result.exit_code == 0
+    (row,) = json.loads(result.stdout)
+    assert (row["state"], row["batches"], row["records"], row["bytes"]) == ("ok", 3, 5, segment.stat().st_size)
+
+
+def test_a_flipped_bit_is_found_and_what_follows_is_still_read(segment: Path) -> None:
+    content = bytearray(segment.read_bytes())
+    first = len(batch(0))
+    content[first + 100] ^= 1
+    segment.write_bytes(content)
+    result = run("verify", str(segment), "--output", "json")
+    assert result.exit_code == 1
+    assert "1 of 1 segments are damaged" in result.stderr
+    (row,) = json.loads(result.stdout)
+    assert (row["state"], row["batches"]) == ("damaged", 2)
+    assert row["damage"] == [
+        {"first_offset": 2, "next_offset": 4, "position": first, "end_position": len(content) - len(batch(4, count=1))}
+    ]
+
+
+def test_damage_at_the_very_beginning(segment: Path) -> None:
+    content = bytearray(segment.read_bytes())
+    content[20] ^= 1
+    segment.write_bytes(content)
+    (row,) = rows("verify", str(segment))
+    assert (row["state"], row["batches"], row["damage"][0]["position"]) == ("damaged", 2, 0)
+
+
+def test_an_unfinished_tail_is_told_but_no_damage(segment: Path) -> None:
+    content = segment.read_bytes()
+    segment.write_bytes(content[:-5])
+    result = run("verify", str(segment), "--output", "json")
+    assert result.exit_code == 0
+    (row,) = json.loads(result.stdout)
+    assert (row["state"], row["unfinished_bytes"]) == ("unfinished tail", len(batch(4, count=1)) - 5)
+    assert "unfinished batch" in result.stderr
+
+
+def test_an_empty_segment_is_fine(segment: Path) -> None:
+    segment.write_bytes(b"")
+    assert [row["state"] for row in rows("verify", str(segment))] == ["ok"]
+
+
+def test_a_wrong_path_is_told(tmp_path: Path) -> None:
+    missing = run("verify", str(tmp_path / "none"))
+    assert (missing.exit_code, "there is no" in missing.stderr) == (2, True)
+    empty = run("dump", str(tmp_path))
+    assert (empty.exit_code, "there are no segments" in empty.stderr) == (2, True)
