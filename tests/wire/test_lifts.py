@@ -18,18 +18,19 @@ from kio.schema.leave_group.v5.response import LeaveGroupResponse, MemberRespons
 from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 from kio.schema.types import BrokerId, GroupId, ProducerId
-from kio.static.primitive import i16, i32, i64
+from kio.static.primitive import i16, i32, i32Timedelta, i64
 from tests.wire.messages import SERVED, kio_bytes, sent_as
 
 from penstock.wire.lifts.offset_commit import OffsetCommitResponse, OffsetCommitResponseTopic
 from penstock.wire.lifts.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup, OffsetFetchResponseTopic
 from penstock.wire.schemas import request_class
 from penstock.wire.shapes import shape_of
-from penstock.wire.versions import UNTHROTTLED, decode
+from penstock.wire.versions import decode
 
 METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, LEAVE_GROUP = 3, 8, 9, 10, 11, 13
-DESCRIBE_GROUPS, DELETE_TOPICS, INIT_PRODUCER_ID = 15, 20, 22
+DESCRIBE_GROUPS, DELETE_TOPICS, INIT_PRODUCER_ID, CONSUMER_GROUP_HEARTBEAT = 15, 20, 22, 68
 TOPIC_ID = UUID(int=7)
+UNTHROTTLED = i32Timedelta.parse(timedelta(0))
 
 
 def versions(api_key: int) -> range:
@@ -293,3 +294,22 @@ def test_a_fenced_producer_is_told_so_in_words_it_knows(version: int) -> None:
     )
     sent = sent_as(response, INIT_PRODUCER_ID, version)
     assert sent.error_code is (ErrorCode.producer_fenced if version >= 4 else ErrorCode.invalid_producer_epoch)
+
+
+@pytest.mark.parametrize("version", versions(CONSUMER_GROUP_HEARTBEAT))
+def test_members_bring_their_ids_from_version_1_on(version: int) -> None:
+    request = received(
+        CONSUMER_GROUP_HEARTBEAT,
+        version,
+        group_id="g",
+        member_id="m",
+        member_epoch=4,
+        subscribed_topic_names=("t",),
+        topic_partitions=(
+            row(CONSUMER_GROUP_HEARTBEAT, version, "topic_partitions", topic_id=TOPIC_ID, partitions=(1, 2)),
+        ),
+    )
+    assert request.brings_member_id is (version >= 1)
+    assert (request.group_id, request.member_id, request.member_epoch) == ("g", "m", 4)
+    assert request.subscribed_topic_names == ("t",)
+    assert [(topic.topic_id, topic.partitions) for topic in request.topic_partitions] == [(TOPIC_ID, (1, 2))]

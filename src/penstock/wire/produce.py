@@ -19,6 +19,7 @@ from penstock.wire.bounds import (
     read_present_string,
     read_size,
     read_string,
+    read_varint,
     skip_tagged_fields,
     uuid_of,
 )
@@ -96,6 +97,53 @@ class ProduceResponse(NamedTuple):
 
 
 def read_produce_request(frame: memoryview, body_start: int, version: int) -> ProduceRequest:
+    return _read_simplest(frame, body_start, version) or _read_any(frame, body_start, version)
+
+
+# Transactional id, acks, timeout, number of topics, length of the name or the id itself; number of partitions, index.
+_SIMPLEST_3 = struct.Struct(">hhiih")
+_SIMPLEST_9 = struct.Struct(">BhiBB")
+_SIMPLEST_13 = struct.Struct(">BhiB16s")
+_PARTITION_3 = struct.Struct(">iii")
+_PARTITION_9 = struct.Struct(">Bi")
+_NO_TAGS = bytes(3)
+
+
+def _read_simplest(frame: memoryview, at: int, version: int) -> ProduceRequest | None:
+    """What most requests are: one partition, no transaction, no tagged fields. None: look more closely."""
+    if version < _FIRST_TRANSACTIONAL:
+        return None
+    try:
+        name, topic_id = "", None
+        if version >= _FIRST_WITH_TOPIC_ID:
+            transaction, acks, timeout_ms, topics, raw_id = _SIMPLEST_13.unpack_from(frame, at)
+            topic_id, at = uuid_of(raw_id), at + _SIMPLEST_13.size
+        else:
+            start = _SIMPLEST_9 if version >= _FIRST_FLEXIBLE else _SIMPLEST_3
+            transaction, acks, timeout_ms, topics, size = start.unpack_from(frame, at)
+            size -= version >= _FIRST_FLEXIBLE
+            at += start.size
+            if not 0 <= size < 0x7F:
+                return None
+            name, at = str(frame[at : at + size], "utf-8"), at + size
+        if version >= _FIRST_FLEXIBLE:
+            partitions, index = _PARTITION_9.unpack_from(frame, at)
+            size, at = read_varint(frame, at + _PARTITION_9.size, "")
+            if (transaction, topics, partitions) != (0, 2, 2) or at + size + 2 != len(frame) or frame[-3:] != _NO_TAGS:
+                return None
+            records = frame[at:-3]
+        else:
+            partitions, index, size = _PARTITION_3.unpack_from(frame, at)
+            at += _PARTITION_3.size
+            if (transaction, topics, partitions) != (-1, 1, 1) or at + size != len(frame):
+                return None
+            records = frame[at:]
+    except (struct.error, UnicodeDecodeError, Malformed):
+        return None
+    return ProduceRequest(None, acks, timeout_ms, [TopicProduce(name, topic_id, [PartitionProduce(index, records)])])
+
+
+def _read_any(frame: memoryview, body_start: int, version: int) -> ProduceRequest:
     compact = version >= _FIRST_FLEXIBLE
     at = body_start
     transactional_id = None

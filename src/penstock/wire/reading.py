@@ -55,11 +55,6 @@ _CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def read_message(message: type, data: bytes) -> Any:
-    """One message from the start of `data`; also for what clients wrap into bytes fields, such as subscriptions."""
-    return reader_for(message, message)(data, 0, ElementBudget())[0]
-
-
 @cache
 def reader_for(source: type, target: type) -> ReadValue:
     """Reads bytes laid out as `source` into a `target`. Fields that only the target has take their default;

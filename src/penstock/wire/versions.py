@@ -7,11 +7,8 @@ A handler knows one shape: the newest version's, or our own where that one lacks
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from functools import cache
 from typing import Any
-
-from kio.static.primitive import i32Timedelta
 
 from penstock.wire.bounds import ElementBudget
 from penstock.wire.lifts import LIFTS
@@ -22,9 +19,6 @@ from penstock.wire.writing import finish_response, response_writer_for, start_re
 
 Decode = Callable[[bytes], Any]
 Encode = Callable[[bytearray, Any, int], None]
-
-# For handlers, whose responses must have one: the time in the answer is the one given to `encode`.
-UNTHROTTLED = i32Timedelta.parse(timedelta(0))
 
 
 def decode(api_key: int, version: int, body: bytes | memoryview) -> Any:
