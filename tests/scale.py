@@ -12,3 +12,8 @@ def seed() -> int:
 def minutes(default: float) -> float:
     """How long a run with a length of its own should last."""
     return float(os.environ.get("TORTURE_MINUTES", default))
+
+
+def examples(default: int) -> int:
+    """How many Hypothesis examples to try: PENSTOCK_TORTURE=n multiplies them."""
+    return default * int(os.environ.get("PENSTOCK_TORTURE", "1"))
