@@ -49,7 +49,7 @@ class SystemClock:
 
 
 class SteppedClock:
-    """Real time plus an offset that a test moves forward: timers in between fire at once, in order.
+    """Real time plus an offset that a test moves forward, as if the machine had been asleep.
 
     Time still passes by itself, so real clients' long polls and heartbeats work unchanged.
     """
@@ -70,21 +70,17 @@ class SteppedClock:
         return timer
 
     def advance(self, by_ms: int) -> None:
-        """Move time forward; call it on the event loop. Timers that fall due run before it returns,
+        """Time jumps; call it on the event loop. Timers that fall due run before it returns, in the order of their
 
-        each at its own moment, so a timer that arms another inside the step sees both run.
+        moments, and so do those that they arm for a moment that has passed too.
         """
-        target = self.now_ms() + by_ms
-        while self._armed and self._armed[0][0] <= target:
-            when_ms, _, timer = heapq.heappop(self._armed)
-            if timer.spent:
-                continue
-            self._offset_ms += max(0, when_ms - self.now_ms())
-            timer.fire()
-        self._offset_ms += max(0, target - self.now_ms())
+        self._offset_ms += by_ms
+        while self._armed and self._armed[0][0] <= self.now_ms():
+            heapq.heappop(self._armed)[2].fire()
+        self._armed = [entry for entry in self._armed if not entry[2].spent]
+        heapq.heapify(self._armed)
         for when_ms, _, timer in self._armed:
-            if not timer.spent:
-                self._arm(when_ms, timer)
+            self._arm(when_ms, timer)
 
     def _arm(self, when_ms: int, timer: _SteppedTimer) -> None:
         timer.rearm(max(0, when_ms - self.now_ms()) / 1000)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from penstock.clock import Clock
 from penstock.errors import Problem
 from penstock.replication.partition import Partition
 from penstock.storage.log import SyncTicket
@@ -26,18 +27,20 @@ class Flusher:
         pool: ThreadPoolExecutor,
         loop: asyncio.AbstractEventLoop,
         observe_seconds: Callable[[float], None],
+        clock: Clock,
     ) -> None:
         self._pool = pool
+        self._clock = clock
         self._loop = loop
         self._observe_seconds = observe_seconds
         self._running: set[Partition] = set()
         self._idle: list[asyncio.Future[None]] = []
 
     def request(self, partition: Partition) -> None:
-        """Sync what is appended now, with the sync in flight or the next one."""
+        """Sync what is appended now, if its flush.policy asks for it: with the sync in flight or the next one."""
         if partition in self._running:
             return
-        ticket = partition.log.begin_sync()
+        ticket = partition.log.begin_sync(self._clock.now_ms())
         if ticket is None:
             return
         self._running.add(partition)
@@ -67,7 +70,7 @@ class Flusher:
         partition.log.finish_sync(ticket)
         partition.on_synced()
         # What came in while the disk worked goes out with the next sync, together.
-        following = partition.log.begin_sync()
+        following = partition.log.begin_sync(self._clock.now_ms())
         if following is None:
             self._stopped(partition)
         else:

@@ -102,8 +102,7 @@ class Replicas:
 
     def _append(self, partition: Partition, records: memoryview, header: BatchHeader, now_ms: int) -> Appended:
         appended = partition.append(records, header, now_ms)
-        if partition.waits_for_sync:
-            self._flusher.request(partition)
+        self._flusher.request(partition)
         return appended
 
     # Topics coming and going
