@@ -105,7 +105,9 @@ def apis_page() -> str:
     ]
     handlers = sorted(_handlers(), key=lambda found: found[2].key)
     for _, handler, api in handlers:
-        lines.append(f"| [{handler.__name__}](#{handler.__name__.lower()}) | {api.key} | {_versions(api)} |")
+        lines.append(
+            f"| [{handler.__name__}](#{handler.__name__.lower()}) | {api.key} | {api.versions[0]} to {api.versions[1]} |"
+        )
     for module, handler, _ in handlers:
         lines += ["", f"## {handler.__name__}", "", *_paragraphs(module, handler)]
     return "\n".join(lines) + "\n"
@@ -119,11 +121,6 @@ def _handlers() -> Iterator[tuple[ModuleType, type, Api]]:
                 api = getattr(value, "api", None)
                 if isinstance(api, Api):
                     yield module, value, api
-
-
-def _versions(api: Api) -> str:
-    served = "{} to {}".format(*api.versions)
-    return served + " (advertised: {} to {})".format(*api.advertised) if api.advertised else served
 
 
 def _paragraphs(module: ModuleType, handler: type) -> Iterator[str]:

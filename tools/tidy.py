@@ -26,6 +26,10 @@ TREES = ("src", "tools", "benchmarks", "examples", "tests")
 # What calls product code: a name that only a test uses is dead.
 USERS = ("src", "tools", "benchmarks", "examples")
 SETTINGS = "src/penstock/config"
+# Called by asyncio on a protocol of ours.
+ASYNCIO_CALLS = "connection_made,connection_lost,get_buffer,buffer_updated,data_received,pause_writing,resume_writing"
+# Called by those who register them.
+REGISTERED = "@*.command,@*.callback,@pytest.fixture"
 
 _VULTURE_LINE = re.compile(r"^(?P<path>.+?):(?P<line>\d+): unused (?P<kind>[\w ]+?) '(?P<name>\w+)'")
 
@@ -113,7 +117,7 @@ def unused_names(root: Path, source_files: list[Source]) -> Iterator[Finding]:
 def _vulture(root: Path) -> str:
     trees = [tree for tree in USERS if (root / tree).is_dir()]
     command = [sys.executable, "-m", "vulture", "--min-confidence", "60", *trees]
-    command += ["--ignore-decorators", "@*.command,@*.callback"]
+    command += ["--ignore-decorators", REGISTERED, "--ignore-names", ASYNCIO_CALLS]
     report = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     if report.returncode not in (0, 3):
         raise RuntimeError(f"vulture failed:\n{report.stdout}{report.stderr}")

@@ -45,6 +45,11 @@ def test_a_class_over_20_methods(methods: int, findings: list[tuple[str, str]]) 
     assert found(class_of(methods)) == findings
 
 
+def test_the_rules_of_a_state_machine_are_not_counted() -> None:
+    rules = "".join(f"    @rule(n=x)\n    def rule_{number}(self, n): ...\n" for number in range(30))
+    assert found("class Machine:\n" + rules) == []
+
+
 @pytest.mark.parametrize(
     ("code", "name"),
     [

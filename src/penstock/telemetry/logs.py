@@ -14,8 +14,6 @@ import time
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-FORMATS = ("text", "json")
-
 # What every record has anyway; all else came with `extra`.
 _OWN_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 # A value of this alphabet needs no quotes to be read back.
