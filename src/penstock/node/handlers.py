@@ -73,7 +73,7 @@ def _data(parts: Parts, settings: Settings) -> Sequence[Handler]:
     return [
         Produce(replicas, clock),
         Fetch(replicas, FetchSessions(), parts.pool, clock),
-        ListOffsets(replicas),
+        ListOffsets(replicas, parts.pool),
         OffsetForLeaderEpoch(replicas),
         InitProducerId(parts.producer_ids),
         Metadata(parts.image, parts.topics, settings.topics.auto_create_topics_enable),

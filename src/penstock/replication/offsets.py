@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 from penstock.errors import PenstockError, Problem, Refused
@@ -26,7 +29,7 @@ class Position(NamedTuple):
 NOWHERE = Position(-1)
 
 
-def find_offset(partition: Partition, timestamp: int) -> Position | Refused:
+async def find_offset(partition: Partition, timestamp: int, pool: ThreadPoolExecutor) -> Position | Refused:
     log = partition.log
     match timestamp:
         case _ if timestamp == LATEST:
@@ -37,10 +40,11 @@ def find_offset(partition: Partition, timestamp: int) -> Position | Refused:
             return NOWHERE
         case _ if timestamp < MAX_TIMESTAMP:
             return Refused(Problem.INVALID_REQUEST, f"{timestamp} is neither a timestamp nor one of Kafka's marks")
+    search = log.max_timestamp if timestamp == MAX_TIMESTAMP else partial(log.offset_for_timestamp, timestamp)
     try:
-        found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+        found = await asyncio.get_running_loop().run_in_executor(pool, search)
     except PenstockError as error:
         return Refused.by(error)
     if found is None or found.offset >= partition.high_watermark:
         return NOWHERE
-    return Position(found.offset, found.timestamp_ms, log.epochs.epoch_of(found.offset))
+    return Position(found.offset, found.timestamp_ms, found.leader_epoch)

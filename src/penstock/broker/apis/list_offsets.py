@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
 from kio.schema.list_offsets.v11.response import (
     ListOffsetsPartitionResponse,
@@ -13,6 +15,7 @@ from kio.static.primitive import i32, i64
 from penstock.broker.api import NO_THROTTLE, Api, Caller
 from penstock.broker.error_codes import NONE, code_of
 from penstock.errors import Refused
+from penstock.later import Later, awaiting
 from penstock.replication.offsets import Position, find_offset
 from penstock.replication.replicas import Replicas
 
@@ -22,23 +25,23 @@ class ListOffsets:
 
     api = Api(key=2, versions=(1, 11))
 
-    def __init__(self, replicas: Replicas) -> None:
+    def __init__(self, replicas: Replicas, pool: ThreadPoolExecutor) -> None:
         self._replicas = replicas
+        self._pool = pool
 
-    def start(self, request: ListOffsetsRequest, caller: Caller) -> ListOffsetsResponse:
-        return ListOffsetsResponse(
-            throttle_time=NO_THROTTLE,
-            topics=tuple(
-                ListOffsetsTopicResponse(
-                    name=topic.name, partitions=tuple(self._row(topic.name, row) for row in topic.partitions)
-                )
-                for topic in request.topics
-            ),
-        )
+    def start(self, request: ListOffsetsRequest, caller: Caller) -> Later[ListOffsetsResponse]:
+        return awaiting(self._list_all(request))
 
-    def _row(self, topic: str, row: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    async def _list_all(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        topics = []
+        for topic in request.topics:
+            rows = [await self._row(topic.name, row) for row in topic.partitions]
+            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(rows)))
+        return ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics))
+
+    async def _row(self, topic: str, row: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         partition = self._replicas.leader(topic, row.partition_index, row.current_leader_epoch)
-        found = partition if isinstance(partition, Refused) else find_offset(partition, row.timestamp)
+        found = partition if isinstance(partition, Refused) else await find_offset(partition, row.timestamp, self._pool)
         if isinstance(found, Refused):
             return ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=code_of(found))
         return _found(row.partition_index, found)
