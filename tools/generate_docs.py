@@ -105,9 +105,8 @@ def apis_page() -> str:
     ]
     handlers = sorted(_handlers(), key=lambda found: found[2].key)
     for _, handler, api in handlers:
-        lines.append(
-            f"| [{handler.__name__}](#{handler.__name__.lower()}) | {api.key} | {api.versions[0]} to {api.versions[1]} |"
-        )
+        name, (oldest, newest) = handler.__name__, api.versions
+        lines.append(f"| [{name}](#{name.lower()}) | {api.key} | {oldest} to {newest} |")
     for module, handler, _ in handlers:
         lines += ["", f"## {handler.__name__}", "", *_paragraphs(module, handler)]
     return "\n".join(lines) + "\n"
