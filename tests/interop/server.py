@@ -4,7 +4,8 @@ Every scenario here also holds against Apache Kafka, so a failure against Pensto
 
     PENSTOCK_INTEROP_BOOTSTRAP=127.0.0.1:9092 pytest tests/interop
 
-Such a broker needs the settings below, and `group.initial.rebalance.delay.ms=0` if it has that.
+Such a broker needs the settings below, and Apache Kafka also group.initial.rebalance.delay.ms=0,
+group.consumer.min.session.timeout.ms=100 and group.consumer.min.heartbeat.interval.ms=50 to allow them.
 """
 
 from __future__ import annotations
@@ -22,8 +23,6 @@ from tests.interop.waiting import eventually
 
 SETTINGS = {
     "group.min.session.timeout.ms": "100",
-    "group.consumer.min.session.timeout.ms": "100",
-    "group.consumer.min.heartbeat.interval.ms": "50",
     "group.consumer.session.timeout.ms": "3000",
     "group.consumer.heartbeat.interval.ms": "100",
 }

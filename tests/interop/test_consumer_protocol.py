@@ -74,6 +74,8 @@ def test_a_group_is_upgraded_while_it_runs(server: Server, join: Join) -> None:
     old = [join("confluent", group, topic, assignor="range") for _ in range(2)]
     share_out(old, {topic: 4})
     arrived(old, server.write(topic, 4, "all classic"))
+    admin = ConfluentAdmin(server.bootstrap)
+    assert admin.group_type(group) == "classic"
 
     first_new = join("confluent", group, topic, protocol="consumer")
     old[0].leave()
@@ -84,12 +86,15 @@ def test_a_group_is_upgraded_while_it_runs(server: Server, join: Join) -> None:
     old[1].leave()
     share_out([first_new, second_new], {topic: 4})
     arrived([first_new, second_new], server.write(topic, 4, "all new"))
+    assert admin.group_type(group) == "consumer"
 
 
 def test_the_group_is_described_as_what_it_is(server: Server, join: Join) -> None:
     topic, group = server.topic(partitions=2), server.name("group")
     member = join("confluent", group, topic, protocol="consumer")
     member.wait_for(2)
-    found = ConfluentAdmin(server.bootstrap).group(group)
+    admin = ConfluentAdmin(server.bootstrap)
+    assert admin.group_type(group) == "consumer"
+    found = admin.group(group)
     assert (found.state, found.assignor) == ("stable", "uniform")
     assert found.members == (member.assignment,)

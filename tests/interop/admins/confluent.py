@@ -83,6 +83,10 @@ class ConfluentAdmin:
         )
         return Group(found.state.name.lower(), found.partition_assignor, members)
 
+    def group_type(self, group: str) -> str:
+        """`classic` or `consumer`; the other libraries do not tell."""
+        return str(_only(self._admin.describe_consumer_groups([group])).type.name).lower()
+
     def delete_group(self, group: str) -> None:
         _only(self._admin.delete_consumer_groups([group]))
 
