@@ -70,6 +70,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--peer", choices=("both", "penstock", "kafka"), default="both")
     parser.add_argument("--rounds", type=int, help="rounds per workload (7; quick: 1)")
     parser.add_argument("--data-dir", type=Path, default=Path("build/bench"), help="where the brokers keep their logs")
+    parser.add_argument("--no-fill", action="store_true", help="leave free memory as it is: sooner, less comparable")
     parser.add_argument("--name", help="results/NAME.json, .md and .svg (full, quick or partial)")
     parser.add_argument("--list", action="store_true", help="name the workloads and stop")
     return parser.parse_args(arguments)
@@ -127,6 +128,7 @@ def main(arguments: list[str]) -> int:
             scale=scale,
             rounds=options.rounds or scale.rounds,
             with_start=with_start,
+            fill_memory=not options.no_fill,
             directory=Path(directory).resolve(),
         )
         finished, results = execute(plan, console)

@@ -30,6 +30,8 @@ from rich.table import Table
 
 _SAMPLES_PER_S = 500
 _LONGEST_S = 600
+# What is below nearly every sample is the way in (command line, event loop) and tells nothing.
+_WRAPPING_SHARE = 0.98
 
 
 def self_and_total(folded: Iterable[str]) -> tuple[Counter[str], Counter[str]]:
@@ -56,7 +58,8 @@ def show(folded: list[str], top: int, console: Console) -> None:
         table = Table(title=f"{title}, of {samples} samples at {_SAMPLES_PER_S}/s", title_justify="left")
         table.add_column("share", justify="right")
         table.add_column("function", overflow="fold")
-        for name, count in counts.most_common(top):
+        shown = [(name, count) for name, count in counts.most_common() if count < _WRAPPING_SHARE * samples]
+        for name, count in shown[:top]:
             table.add_row(f"{100 * count / samples:.1f} %", name)
         console.print(table)
 
@@ -64,7 +67,8 @@ def show(folded: list[str], top: int, console: Console) -> None:
 def profiled(case: Case, spy: str, native: bool, folded_path: Path, directory: Path, console: Console) -> bool:
     """One warm measurement with py-spy attached; the folded stacks go to `folded_path`."""
     failures: list[str] = []
-    command = [spy, "record", "--format", "raw", "--rate", str(_SAMPLES_PER_S), "--duration", str(_LONGEST_S)]
+    command = [spy, "record", "--format", "raw", "--function", "--rate", str(_SAMPLES_PER_S)]
+    command += ["--duration", str(_LONGEST_S)]
     command += ["--output", str(folded_path), *(["--native"] if native else ["--nonblocking"])]
     with Session([Penstock()], directory, case.durability, failures.append) as session:
         for name in session.running():

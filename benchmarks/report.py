@@ -54,7 +54,8 @@ def markdown(results: Results) -> str:
         "",
         "Values are medians of the rounds, with the lowest and highest round in brackets; the ratio is of the",
     ]
-    lines += ["medians, with the lowest and highest of the rounds measured side by side.", "", "## Ceilings", ""]
+    lines += ["medians, with the lowest and highest of the rounds measured side by side.", "", *results.remarks]
+    lines += ["", "## Ceilings", ""]
     lines += _markdown_table(_ceiling_columns(results), _ceiling_cells(results))
     lines += ["", "## Targets", ""]
     lines += _markdown_table(_TARGET_COLUMNS, [_verdict_cells(verdict) for verdict in verdicts(results)])
@@ -89,6 +90,8 @@ def show(results: Results, console: Console) -> None:
             table.add_row(*_verdict_cells(verdict), style=_STYLES[verdict.words()])
     if table.row_count:
         console.print(table)
+    for remark in results.remarks:
+        console.print(remark, style="yellow", markup=False)
     for failure in results.failures:
         console.print(f"not measured: {failure}", style="yellow", markup=False)
 

@@ -28,6 +28,7 @@ class Results(msgspec.Struct):
     ceilings: dict[str, Ceilings] = {}
     measurements: list[Measurement] = []
     failures: list[str] = []
+    remarks: list[str] = []
 
     def values(self, durability: str, case: str, peer: str, metric: str) -> list[float]:
         """The rounds of one metric, in order."""
@@ -52,6 +53,7 @@ def metrics_of(outcome: Outcome) -> dict[str, float]:
     metrics["generator CPU-s/million"] = outcome.generator_cpu_s / millions
     metrics["broker CPU %"] = 100 * outcome.broker_cpu_s / outcome.elapsed_s
     metrics["generator CPU %"] = 100 * outcome.generator_cpu_s / outcome.elapsed_s
+    metrics["elsewhere CPU %"] = 100 * outcome.elsewhere_cpu_s / outcome.elapsed_s
     return metrics
 
 

@@ -19,6 +19,8 @@ from benchmarks import ceilings, machine
 
 _Side = TypeVar("_Side")
 MEMORY = "memory"
+# A kernel that writes back takes less than this.
+_DISTURBED_SHARE = 0.3
 # Indexes, internal topics and what else is on the disk.
 _DISK_SPARE_BYTES = 5_000_000_000
 
@@ -41,6 +43,7 @@ class Plan:
     scale: Scale
     rounds: int
     with_start: bool
+    fill_memory: bool
     directory: Path
 
     def measurements(self) -> int:
@@ -64,6 +67,7 @@ class Run:
     def __init__(self, plan: Plan, watcher: Watcher) -> None:
         self._plan = plan
         self._watcher = watcher
+        self._disturbed = 0
         self.results = Results(
             command=plan.command,
             date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -83,6 +87,11 @@ class Run:
                 self._hold_session(durability, directory)
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
+        if self._disturbed:
+            self.results.remarks.append(
+                f"{self._disturbed} of {len(self.results.measurements)} measurements were disturbed: more than "
+                f"{_DISTURBED_SHARE:.0%} of a processor went to something else"
+            )
 
     def _settings(self, durability: Durability) -> dict[str, str]:
         return {peer.name: peer.settings_of(durability) for peer in self._plan.peers}
@@ -115,8 +124,9 @@ class Run:
         """Nothing is deleted until it is over."""
         plan = self._plan
         cases = [case for case in plan.cases if case.durability is durability]
-        self._watcher.step("filling memory with recyclable pages")
-        machine.fill_memory(directory / "ballast")
+        if plan.fill_memory:
+            self._watcher.step("filling memory with recyclable pages")
+            machine.fill_memory(directory / "ballast")
         self._measure_ceilings(durability, "before", directory)
         with Session(plan.peers, directory, durability, self._fail) as session:
             for name in session.running():
@@ -140,6 +150,8 @@ class Run:
             outcome = session.measure(name, case)
             if outcome is not None:
                 self._add(case.durability, case.name, name, number, metrics_of(outcome))
+                if outcome.elsewhere_cpu_s > _DISTURBED_SHARE * outcome.elapsed_s:
+                    self._disturbed += 1
 
     def _add(self, durability: Durability, case: str, peer: str, number: int, metrics: dict[str, float]) -> None:
         measurement = Measurement(durability.value, case, peer, number, metrics)

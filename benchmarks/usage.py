@@ -56,6 +56,18 @@ def peak_rss_bytes(pid: int) -> int:
     return sum(_status_bytes(member, "VmHWM") for member in family(pid))
 
 
+def parse_busy_ticks(text: str) -> int:
+    """From /proc/stat: the ticks all processors did something, including what the host took for other guests."""
+    user, nice, system, _idle, _wait, interrupt, soft_interrupt, stolen = (
+        int(field) for field in text.splitlines()[0].split()[1:9]
+    )
+    return user + nice + system + interrupt + soft_interrupt + stolen
+
+
+def machine_cpu_s() -> float:
+    return parse_busy_ticks(Path("/proc/stat").read_text()) / _TICKS_PER_S
+
+
 def _status_bytes(pid: int, field: str) -> int:
     try:
         return parse_status_bytes(Path(f"/proc/{pid}/status").read_text(), field)

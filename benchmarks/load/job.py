@@ -25,6 +25,8 @@ class Outcome(msgspec.Struct, frozen=True):
     elapsed_s: float
     broker_cpu_s: float
     generator_cpu_s: float
+    # Everything else on the machine: kernel threads that write back, and whoever disturbs the measurement.
+    elsewhere_cpu_s: float
     latency_ms: dict[str, float] = {}
 
 
@@ -49,9 +51,10 @@ class Meter:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._elapsed_s = self._broker_cpu_s = self._generator_cpu_s = 0.0
+        self._elapsed_s = self._broker_cpu_s = self._generator_cpu_s = self._machine_cpu_s = 0.0
 
     def __enter__(self) -> Meter:
+        self._machine_cpu_s = -usage.machine_cpu_s()
         self._broker_cpu_s = -usage.cpu_s(self._job.broker_pid)
         self._generator_cpu_s = -time.process_time()
         self._elapsed_s = -time.monotonic()
@@ -63,6 +66,7 @@ class Meter:
         self._elapsed_s += time.monotonic()
         self._generator_cpu_s += time.process_time()
         self._broker_cpu_s += usage.cpu_s(self._job.broker_pid)
+        self._machine_cpu_s += usage.machine_cpu_s()
 
     def outcome(self, messages: int, latency_ms: dict[str, float] | None = None) -> Outcome:
         return Outcome(
@@ -71,5 +75,6 @@ class Meter:
             elapsed_s=self._elapsed_s,
             broker_cpu_s=self._broker_cpu_s,
             generator_cpu_s=self._generator_cpu_s,
+            elsewhere_cpu_s=max(0.0, self._machine_cpu_s - self._broker_cpu_s - self._generator_cpu_s),
             latency_ms=latency_ms or {},
         )

@@ -43,8 +43,13 @@ class FanOut(Job, tag="fan-out", frozen=True):
         source = Source(self, {"acks": self.acks})
         ends = {each.partition: end for each, end in self._ends()}
         followers = [_Follower(self, ends) for _ in range(self.groups)]
-        for follower in followers:
-            follower.join()
+        deadline_s = time.monotonic() + PATIENCE_S
+        # Together: a broker may hold back a new group's first assignment for some seconds.
+        waiting = followers
+        while waiting:
+            waiting = [follower for follower in waiting if not follower.joined()]
+            if time.monotonic() > deadline_s:
+                raise LoadFailed(f"a consumer group was not assigned anything within {PATIENCE_S:.0f} s")
         value = payload(self.message_bytes)
         with Meter(self) as meter:
             for follower in followers:
@@ -72,14 +77,13 @@ class _Follower:
         self._ends = ends
         self._thread: threading.Thread | None = None
         self._received = 0
-
-    def join(self) -> None:
         self._consumer.subscribe([self._topic], on_assign=self._place)
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not self._consumer.assignment():
-            self._consumer.poll(0.05)
-            if time.monotonic() > deadline_s:
-                raise LoadFailed(f"a consumer group was not assigned anything within {PATIENCE_S:.0f} s")
+
+    def joined(self) -> bool:
+        """Lets the group move on, and tells whether its member has its partitions."""
+        if not self._consumer.assignment():
+            self._consumer.poll(0.02)
+        return bool(self._consumer.assignment())
 
     def _place(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.assign(

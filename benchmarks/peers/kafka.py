@@ -29,7 +29,7 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   </dependencies>
 </project>
 """
-# One node has one replica of everything; a group's first rebalance waits for nobody, as on Penstock.
+# As delivered, but for one node that has one replica of everything.
 _PROPERTIES = """process.roles=broker,controller
 node.id=1
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
@@ -41,7 +41,6 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
-group.initial.rebalance.delay.ms=0
 """
 
 

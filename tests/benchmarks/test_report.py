@@ -107,17 +107,17 @@ def test_results_survive_json() -> None:
 
 
 def test_rates_and_costs_come_from_what_was_counted() -> None:
-    outcome = Outcome(2_000_000, 1000, elapsed_s=4.0, broker_cpu_s=3.0, generator_cpu_s=1.0)
+    outcome = Outcome(2_000_000, 1000, elapsed_s=4.0, broker_cpu_s=3.0, generator_cpu_s=1.0, elsewhere_cpu_s=0.2)
     metrics = metrics_of(outcome)
     assert metrics["messages/s"] == 500_000
     assert metrics["MB/s"] == 500
     assert metrics["broker CPU-s/GB"] == metrics["broker CPU-s/million"] == 1.5
     assert metrics["generator CPU-s/million"] == 0.5
-    assert metrics["broker CPU %"] == 75
+    assert (metrics["broker CPU %"], metrics["elsewhere CPU %"]) == (75, 5)
 
 
 def test_a_paced_load_reports_latency_and_no_rate() -> None:
-    outcome = Outcome(1000, 100, 1.0, 0.1, 0.1, latency_ms={"p50": 0.5})
+    outcome = Outcome(1000, 100, 1.0, 0.1, 0.1, 0.0, latency_ms={"p50": 0.5})
     assert metrics_of(outcome)["p50 ms"] == 0.5
     assert "messages/s" not in metrics_of(outcome)
 

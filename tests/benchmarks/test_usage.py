@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from benchmarks.usage import ProcessStat, parse_status_bytes
+from benchmarks.usage import ProcessStat, parse_busy_ticks, parse_status_bytes
 
 from benchmarks import usage
 
@@ -21,6 +21,10 @@ def test_a_command_name_with_spaces_and_parentheses_does_not_shift_the_fields() 
 def test_sizes_in_a_status_are_bytes_and_a_missing_one_is_none_used() -> None:
     assert parse_status_bytes("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t1 kB\n", "VmHWM") == 2048 * 1024
     assert parse_status_bytes("Name:\tx\n", "VmHWM") == 0
+
+
+def test_idle_and_waiting_ticks_are_not_busy_and_stolen_ones_are() -> None:
+    assert parse_busy_ticks("cpu  1 2 4 1000 1000 8 16 32 0 0\ncpu0 9 9 9 9 9 9 9 9 0 0\n") == 63
 
 
 def test_a_child_belongs_to_the_family() -> None:
