@@ -148,19 +148,22 @@ def seen(topic: Any, version: int) -> Any:
     return (topic.topic_id if version >= 13 else topic.name), rows
 
 
-def produce(version: int, records: bytes) -> bytes:
+def produce(version: int, records: bytes | None) -> bytes:
     """A request for one partition."""
+    size = -1 if records is None else len(records)
+    records = records or b""
     if version >= 9:
         topic = bytes(range(16)) if version >= 13 else b"\x02t"
-        body = b"\x02" + topic + b"\x02" + struct.pack(">i", 7) + bytes([len(records) + 1]) + records + b"\0\0\0"
+        body = b"\x02" + topic + b"\x02" + struct.pack(">i", 7) + bytes([size + 1]) + records + b"\0\0\0"
         return b"\0" + struct.pack(">hi", -1, 500) + body
-    body = struct.pack(">ih1siii", 1, 1, b"t", 1, 7, len(records)) + records
+    body = struct.pack(">ih1siii", 1, 1, b"t", 1, 7, size) + records
     return struct.pack(">hhi", -1, -1, 500) + body
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_request_that_ends_early_is_refused_wherever_it_ends(version: int) -> None:
-    raw = produce(version, b"records")
+@pytest.mark.parametrize("records", [b"records", b"", None])
+def test_a_request_that_ends_early_is_refused_wherever_it_ends(version: int, records: bytes | None) -> None:
+    raw = produce(version, records)
     assert read_produce_request(memoryview(raw), 0, version).topics
     for end in range(len(raw)):
         with pytest.raises(Malformed):

@@ -129,7 +129,9 @@ def _read_simplest(frame: memoryview, at: int, version: int) -> ProduceRequest |
         if version >= _FIRST_FLEXIBLE:
             partitions, index = _PARTITION_9.unpack_from(frame, at)
             size, at = read_varint(frame, at + _PARTITION_9.size, "")
-            if (transaction, topics, partitions) != (0, 2, 2) or at + size + 2 != len(frame) or frame[-3:] != _NO_TAGS:
+            if (transaction, topics, partitions) != (0, 2, 2) or size == 0:
+                return None
+            if at + size + 2 != len(frame) or frame[-3:] != _NO_TAGS:
                 return None
             records = frame[at:-3]
         else:
