@@ -108,6 +108,14 @@ def test_only_empty_groups_are_deleted_and_their_offsets_with_them() -> None:
     assert runner.ask(FetchOffsets("left", None), FetchAnswer).topics == ()
 
 
+def test_ids_handed_out_go_with_a_deleted_group() -> None:
+    runner = running()
+    told = join(runner, joining(known_id=True))
+    assert runner.ask(DeleteGroups(("group",)), DeleteGroupsAnswer).groups[0].problem is None
+    assert listed(runner) == set()
+    assert join(runner, joining(told.member_id)).problem is Problem.UNKNOWN_MEMBER
+
+
 def test_a_group_under_way_is_not_deleted() -> None:
     runner = running(GroupLimits(initial_rebalance_delay_ms=1000))
     runner.submit(joining())

@@ -64,6 +64,7 @@ def test_an_id_handed_out_that_comes_with_an_instance_id_is_not_accepted() -> No
     ("event", "problem"),
     [
         (joining(group_id=""), Problem.INVALID_GROUP_ID),
+        (joining(group_id="g" * 1025), Problem.INVALID_GROUP_ID),
         (joining(session_timeout_ms=5_999), Problem.INVALID_SESSION_TIMEOUT),
         (joining(session_timeout_ms=1_800_001), Problem.INVALID_SESSION_TIMEOUT),
         (joining(protocols=()), Problem.INCONSISTENT_GROUP_PROTOCOL),
@@ -221,6 +222,12 @@ def test_the_first_rebalance_does_not_wait_longer_than_the_rebalance_timeout() -
     assert not first.done
     runner.advance(7)
     assert first.done
+
+
+def test_the_first_rebalance_does_not_wait_for_ids_that_are_out() -> None:
+    runner = running()
+    join(runner, joining(known_id=True))
+    assert join(runner, joining()).problem is None
 
 
 def test_a_full_group_takes_nobody_but_its_members() -> None:

@@ -22,11 +22,13 @@ from penstock.groups.core.events import (
 )
 
 
-def static_pair(runner: Runner, *, b_session_ms: int = SESSION_MS) -> tuple[JoinAnswer, JoinAnswer]:
+def static_pair(
+    runner: Runner, *, a_session_ms: int = SESSION_MS, b_session_ms: int = SESSION_MS
+) -> tuple[JoinAnswer, JoinAnswer]:
     """Instances "a", the leader, and "b", each with its assignment."""
-    first = join(runner, joining(instance_id="a"))
+    first = join(runner, joining(instance_id="a", session_timeout_ms=a_session_ms))
     waiting = runner.submit(joining(instance_id="b", session_timeout_ms=b_session_ms))
-    first = join(runner, joining(first.member_id, instance_id="a"))
+    first = join(runner, joining(first.member_id, instance_id="a", session_timeout_ms=a_session_ms))
     second = answer_of(waiting, JoinAnswer)
     share_out(runner, [first, second])
     return first, second
@@ -136,6 +138,16 @@ def test_an_absent_static_member_keeps_its_place_through_a_rebalance_until_its_s
     again = answer_of(waiting, JoinAnswer)
     assert {row.group_instance_id for row in again.members} == {"a", "b"}
     assert again.generation == first.generation + 1
+
+
+def test_an_absent_static_leader_does_not_lead_the_next_generation() -> None:
+    runner = running()
+    _, second = static_pair(runner, a_session_ms=300_000)
+    waiting = runner.submit(joining(second.member_id, instance_id="b", protocols=(("range", b"new"),)))
+    runner.advance(REBALANCE_MS)
+    again = answer_of(waiting, JoinAnswer)
+    assert again.leader == again.member_id == second.member_id
+    assert {row.group_instance_id for row in again.members} == {"a", "b"}
 
 
 def test_a_static_member_is_removed_when_its_session_ends() -> None:

@@ -126,6 +126,14 @@ def test_metadata_has_a_limit_in_bytes() -> None:
     assert fetched(runner).metadata == "ää1"
 
 
+def test_a_commit_has_a_limit_too() -> None:
+    runner = running(GroupLimits(max_group_bytes=10_000))
+    many = (TopicOffsets("orders", tuple(OffsetToCommit(number, 1) for number in range(100))),)
+    assert commit(runner, CommitOffsets("group", many)).problem is Problem.INVALID_COMMIT_OFFSET_SIZE
+    assert commit(runner, CommitOffsets("g" * 1025, rows())).problem is Problem.INVALID_GROUP_ID
+    assert not runner.log
+
+
 def test_an_offset_is_not_inherited_by_a_later_topic_of_the_same_name() -> None:
     runner = running()
     commit(runner, CommitOffsets("group", rows(topic_id=OLD_ID)))

@@ -26,8 +26,6 @@ from penstock.replication.core.machine import Parked
 
 def request_problem(event: JoinGroup, limits: GroupLimits) -> Problem | None:
     """What is wrong with the request itself, whatever the group."""
-    if not event.group_id:
-        return Problem.INVALID_GROUP_ID
     if not limits.min_session_timeout_ms <= event.session_timeout_ms <= limits.max_session_timeout_ms:
         return Problem.INVALID_SESSION_TIMEOUT
     return None

@@ -14,14 +14,20 @@ class GroupLimits:
     initial_rebalance_delay_ms: int = 3 * SECOND_MS
     max_size: int = 2**31 - 1
     max_group_bytes: int = 8 * MIB
-    """Largest stored form of one group. A group is one record, and a record that the log refuses would take the whole
+    """The most that a group's record, or one OffsetCommit, may write. A batch that is too large for the log would take
 
-    offsets partition down with it, so growth ends with an answer instead.
+    the whole offsets partition down with it, so growth ends with an answer instead.
     """
     offsets_retention_ms: int = 14 * DAY_MS
     offsets_retention_check_interval_ms: int = 10 * MINUTE_MS
     offset_metadata_max_bytes: int = 4 * KIB
 
+
+MAX_GROUP_ID_CHARACTERS = 1024
+"""Kafka takes up to 32,767 bytes. But the id is part of every key, once per partition in every commit: a small request
+
+under such a name would write hundreds of megabytes. No real name is longer than this.
+"""
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * MINUTE_MS
 """A first-time joiner has no session to keep alive while its JoinGroup is parked, and a client that gives up leaves no

@@ -44,7 +44,7 @@ from penstock.groups.core.events import (
     SyncGroup,
     TopicsDeleted,
 )
-from penstock.groups.core.limits import GroupLimits
+from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS, GroupLimits
 from penstock.groups.core.offset_expiry import EXPIRY, expire
 from penstock.groups.core.offsets import commit, delete, fetch
 from penstock.groups.core.records import OffsetCommit, Record
@@ -100,7 +100,7 @@ class GroupsMachine:
 
     def _membership(self, event: MembershipEvent, draft: Draft) -> GroupAnswer | Parked:
         group = self.state.find(event.group_id)
-        if not event.group_id:
+        if not 0 < len(event.group_id) <= MAX_GROUP_ID_CHARACTERS:
             return _refused(event, Problem.INVALID_GROUP_ID)
         if isinstance(group, ConsumerGroup):
             if not isinstance(event, JoinGroup) or not group.is_empty:

@@ -15,6 +15,7 @@ from penstock.groups.core.answers import (
 from penstock.groups.core.draft import Draft
 from penstock.groups.core.events import CommitOffsets, DeleteOffsets, FetchOffsets, TopicOffsets, TopicPartitions
 from penstock.groups.core.group import Group
+from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS
 from penstock.groups.core.offset_table import OffsetTable
 from penstock.groups.core.records import CommittedOffset, OffsetCommit
 
@@ -24,6 +25,8 @@ _OK_RESULTS = tuple(PartitionResult(partition, None) for partition in range(256)
 
 def commit(group: Group | None, event: CommitOffsets, draft: Draft) -> CommitAnswer:
     problem = _commit_problem(group, event)
+    if problem is None and _written_bytes(event) > draft.limits.max_group_bytes:
+        problem = Problem.INVALID_COMMIT_OFFSET_SIZE
     if problem is not None:
         return CommitAnswer(problem)
     expires_ms = draft.now_ms + event.retention_ms if event.retention_ms >= 0 else -1
@@ -31,12 +34,23 @@ def commit(group: Group | None, event: CommitOffsets, draft: Draft) -> CommitAns
 
 
 def _commit_problem(group: Group | None, event: CommitOffsets) -> Problem | None:
+    if len(event.group_id) > MAX_GROUP_ID_CHARACTERS:
+        return Problem.INVALID_GROUP_ID
     if group is not None:
         return group.commit_problem(event)
     if event.generation < 0:
         # Not a member of anything: the commit makes a group that is offsets and nothing else.
         return None
     return Problem.UNKNOWN_GROUP if event.knows_member_epochs else Problem.ILLEGAL_GENERATION
+
+
+def _written_bytes(event: CommitOffsets) -> int:
+    """An upper bound, with text at four bytes a character."""
+    total = 0
+    for topic in event.topics:
+        row_bytes = 128 + 4 * (len(event.group_id) + len(topic.topic))
+        total += row_bytes * len(topic.offsets) + 4 * sum(len(row.metadata) for row in topic.offsets)
+    return total
 
 
 def _commit_topic(group_id: str, topic: TopicOffsets, expires_ms: int, draft: Draft) -> TopicResults:
