@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from penstock.disk.interface import Buffer
+from penstock.disk.interface import Buffer, Space
 
 PAGE_BYTES = 512
 
@@ -95,15 +95,16 @@ class PowerCutFile:
         self._cuts = disk.cuts
 
     def write(self, buffers: Sequence[Buffer], position: int) -> int:
-        self._check("write")
         data = b"".join(buffers)
-        room = self._disk.room_for(self._node)
+        if (taken := self._disk.short_write) is not None:
+            data, self._disk.short_write = data[:taken], None
+        else:
+            self._check("write")
+        room = self._disk.room()
         if room is not None and position + len(data) > len(self._node.content) + room:
             data = data[: max(0, len(self._node.content) + room - position)]
             if not data:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if self._disk.short_write is not None:
-            data, self._disk.short_write = data[: self._disk.short_write], None
         start = 0
         while start < len(data):
             stop = start + PAGE_BYTES - (position + start) % PAGE_BYTES
@@ -155,7 +156,7 @@ class PowerCutDisk:
         self.capacity_bytes = capacity_bytes
         # Nothing is in the page cache.
         self.is_cold = False
-        # The next write takes only so many bytes.
+        # The next write takes only so many bytes, and faults wait for the one after it.
         self.short_write: int | None = None
         self.cuts = 0
         self._root = _Directory()
@@ -219,9 +220,9 @@ class PowerCutDisk:
         self.trip("sync_directory", path)
         self._sync(self._directory(path))
 
-    def free_bytes(self, path: str) -> int:
-        room = self.room_for(_Node())
-        return 2**62 if room is None else room
+    def space(self, path: str) -> Space:
+        room = self.room()
+        return Space(2**62, 2**62) if self.capacity_bytes is None or room is None else Space(self.capacity_bytes, room)
 
     # What a test does to it
 
@@ -265,7 +266,7 @@ class PowerCutDisk:
                     self._faults.remove(fault)
                 raise OSError(fault.number, os.strerror(fault.number), path)
 
-    def room_for(self, node: _Node) -> int | None:
+    def room(self) -> int | None:
         if self.capacity_bytes is None:
             return None
         nodes, _ = self._unsettled()

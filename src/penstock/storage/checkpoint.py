@@ -24,7 +24,6 @@ class SegmentRow(msgspec.Struct, array_like=True, frozen=True):
     size: int
     next_offset: int
     max_timestamp_ms: int
-    max_timestamp_offset: int
     created_ms: int
     gaps: bool
     damage: list[Damage]
@@ -34,6 +33,7 @@ class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
     """The log as it was when it ended at `recovery_offset`; all bytes below that are synced."""
 
     recovery_offset: int
+    start_offset: int
     segments: list[SegmentRow]
     epochs: list[EpochStart]
     producers: list[ProducerEntry]
@@ -71,7 +71,7 @@ class CheckpointFiles:
     def read(self) -> tuple[Checkpoint | None, int]:
         checkpoint = read_sealed(self._disk, self._path(CHECKPOINT_NAME), Checkpoint)
         start = read_sealed(self._disk, self._path(START_OFFSET_NAME), StartOffset)
-        self._start_offset = start.start_offset if start else 0
+        self._start_offset = max(start.start_offset if start else 0, checkpoint.start_offset if checkpoint else 0)
         return checkpoint, self._start_offset
 
     def write(self, turn: int, blocks: Sequence[IndexBlock], checkpoint: Checkpoint) -> None:
@@ -83,6 +83,7 @@ class CheckpointFiles:
                 block.write(self._disk)
             replace_atomically(self._disk, self._path(CHECKPOINT_NAME), seal(checkpoint))
             self._written_turn = turn
+            self._start_offset = max(self._start_offset, checkpoint.start_offset)
 
     def write_start_offset(self, start_offset: int) -> None:
         """Blocking. Durable when it returns; never goes back."""

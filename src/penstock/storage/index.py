@@ -99,6 +99,10 @@ class SparseIndex:
         place = bisect_right(keys, key)
         return (keys[place - 1], positions[place - 1]) if place else None
 
+    def last(self) -> tuple[int, int] | None:
+        keys, positions = self._columns
+        return (keys[-1], positions[-1]) if keys else None
+
     def cut(self, position: int) -> None:
         """Forget what lies at or behind `position` of the log."""
         keys, positions = self._columns

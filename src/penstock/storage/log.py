@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import errno
 import logging
-from bisect import bisect_right
 from typing import NamedTuple
 
 from penstock.config.log import LogSettings
 from penstock.disk.interface import Disk, write_fully
 from penstock.errors import PenstockError, Problem
 from penstock.storage.checkpoint import CheckpointFiles
-from penstock.storage.core.damage import Damage
-from penstock.storage.core.leader_epochs import UNDEFINED, EpochEnd
+from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.core.producer_state import ProducedBatch, ProducerEntry
-from penstock.storage.core.selection import Query
-from penstock.storage.recovery import Recovery
+from penstock.storage.deletion import Deletion, apply_retention
+from penstock.storage.reading import find_slice
+from penstock.storage.recovery import Recovery, forget_failure, make_durable
 from penstock.storage.segment import Segment
-from penstock.storage.slice import EMPTY, SearchedSlice, Slice, TailSlice
-from penstock.storage.state import CHECKPOINT_BATCHES, CHECKPOINT_BYTES, LogState
+from penstock.storage.slice import Slice
+from penstock.storage.state import LogState
 from penstock.storage.sync import SyncTicket
+from penstock.storage.timestamps import TimestampedOffset, first_at_or_after, newest
+from penstock.storage.truncation import truncate
 from penstock.wire.batch import BatchHeader, stamp, stamp_append_time
 
 __all__ = ["Appended", "Log", "Slice", "SyncTicket"]
@@ -31,8 +32,6 @@ NO_APPEND_TIME = -1
 _MOST_OFFSETS = 2**31 - 1
 # How many batches at the end are found without reading a file; half of them are let go at once.
 _TAIL_BATCHES = 8192
-# With flush.policy=os, bytes that only the operating system has, before a sync bounds what recovery must read.
-_UNSYNCED_BYTES = 64 * 2**20
 
 
 class Appended(NamedTuple):
@@ -54,14 +53,13 @@ class Log(LogState):
                 disk.make_directory(directory)
             files = CheckpointFiles(disk, directory)
             recovered = Recovery(disk, directory, settings, files, now_ms).run()
+            make_durable(disk, directory, recovered)
             log = cls(disk, directory, settings, files, recovered)
             if recovered.changed or recovered.report.noteworthy:
-                for segment in recovered.changed:
-                    segment.file().sync()
-                disk.sync_directory(directory)
                 log.checkpoint()
-                for segment in recovered.changed:
-                    segment.release_file()
+            forget_failure(disk, directory)
+            for segment, _ in recovered.changed:
+                segment.release_file()
         except OSError as error:
             raise PenstockError(Problem.STORAGE_FAILED, f"the log in {directory} cannot be opened: {error}") from error
         return log
@@ -88,7 +86,7 @@ class Log(LogState):
         ):
             segment = self._roll(now_ms)
         if leader_epoch != self.latest_epoch:
-            self._begin_epoch(leader_epoch)
+            self.begin_epoch(leader_epoch)
         stamp(batch, base_offset, leader_epoch)
         if settings.message_timestamp_type == "LogAppendTime":
             stamp_append_time(batch, header.attributes, now_ms)
@@ -109,10 +107,12 @@ class Log(LogState):
         self.tail_positions.append(position)
         if len(self.tail_offsets) > _TAIL_BATCHES:
             del self.tail_offsets[: _TAIL_BATCHES // 2], self.tail_positions[: _TAIL_BATCHES // 2]
+        if base_offset == self.synced_offset:
+            self.unsynced_since_ms = now_ms
         self.end_offset = next_offset
         self.size_bytes += size
-        self.unsaved_bytes += size
-        self.unsaved_batches += 1
+        self.appended_bytes += size
+        self.appended_batches += 1
         if has_producer:
             self.producer_states.record(header, base_offset, timestamp_ms, now_ms)
         return Appended(base_offset, next_offset, append_time_ms, False, self.start_offset)
@@ -133,13 +133,6 @@ class Log(LogState):
         except OSError as error:
             raise _refused(f"a new segment in {self.directory} cannot be made", error) from error
 
-    def _begin_epoch(self, leader_epoch: int) -> None:
-        if self.latest_epoch is not None and leader_epoch < self.latest_epoch:
-            text = f"leader epoch {leader_epoch} is over, the log has records of {self.latest_epoch}"
-            raise PenstockError(Problem.FENCED_LEADER_EPOCH, text)
-        self.epochs.assign(leader_epoch, self.end_offset)
-        self.latest_epoch = leader_epoch
-
     def _cut_back(self, segment: Segment, error: OSError) -> PenstockError:
         """A part of a batch may be in the file: nothing is appended behind it."""
         try:
@@ -155,71 +148,23 @@ class Log(LogState):
         Whole batches in at most `max_bytes`; with `at_least_one` the first one whatever its size. Empty if there is
         none. Raises PenstockError: OFFSET_OUT_OF_RANGE, CORRUPT_RECORDS, STORAGE_FAILED.
         """
-        if not self.start_offset <= offset <= self.end_offset:
-            text = f"offset {offset} is not between {self.start_offset} and {self.end_offset}"
-            raise PenstockError(Problem.OFFSET_OUT_OF_RANGE, text)
-        if self.failure is not None:
-            if offset >= self.synced_offset:
-                raise self.failed_error()
-            upto = min(upto, self.synced_offset)
-        if offset >= upto or offset >= self.end_offset:
-            return EMPTY
-        tail = self.tail_offsets
-        if tail and offset >= tail[0]:
-            return self._read_tail(offset, max_bytes, upto, at_least_one)
-        segment = self.segment_of(offset)
-        if segment is None:
-            raise Damage(offset, self.segments[0].base_offset if self.segments else self.end_offset, 0, 0).error()
-        if segment.damage and (damage := segment.damage_at(offset)) is not None:
-            raise damage.error()
-        if offset >= segment.next_offset:
-            # Compaction took the end of this segment.
-            following = self.segment_after(segment)
-            if following is None or following.base_offset >= upto:
-                return EMPTY
-            segment, offset = following, following.base_offset
-            if segment.damage and (damage := segment.damage_at(offset)) is not None:
-                raise damage.error()
-        self.warm(segment)
-        return SearchedSlice(
-            segment, self._query(offset, upto, max_bytes, at_least_one, segment), self.settings.index_interval_bytes
-        )
+        return find_slice(self, offset, max_bytes, upto, at_least_one)
 
-    def _read_tail(self, offset: int, max_bytes: int, upto: int, at_least_one: bool) -> Slice:
-        segment = self.active
-        assert segment is not None
-        offsets, positions = self.tail_offsets, self.tail_positions
-        first = bisect_right(offsets, offset) - 1
-        start = positions[first]
-        # The first batch that may not be shown: the one at or across `upto`.
-        stop = len(offsets) if upto >= self.end_offset else bisect_right(offsets, upto) - 1
-        if stop <= first:
-            return EMPTY
-        end = positions[stop] if stop < len(offsets) else segment.size
-        if end - start > max_bytes:
-            stop = bisect_right(positions, start + max_bytes) - 1
-            if stop <= first:
-                if not at_least_one:
-                    return EMPTY
-                stop = first + 1
-            end = positions[stop] if stop < len(offsets) else segment.size
-        query = self._query(offset, upto, max_bytes, at_least_one, segment)
-        return TailSlice(segment, query, self.settings.index_interval_bytes, start, end - start)
-
-    def _query(self, offset: int, upto: int, max_bytes: int, at_least_one: bool, segment: Segment) -> Query:
-        latest = UNDEFINED if self.latest_epoch is None else self.latest_epoch
-        return Query(offset, upto, max_bytes, at_least_one, self.epochs.epoch_of(offset), latest, segment.gaps)
-
-    def begin_sync(self, now_ms: int | None = None) -> SyncTicket | None:
+    def begin_sync(self, now_ms: int | None = None, *, checkpoint: bool = False) -> SyncTicket | None:
         """What has to be synced, for a pool thread to `run`; None if nothing, or if a ticket is out already.
 
-        With `now_ms`, None as well while flush.policy=os does not ask for a sync yet.
+        With `now_ms`, None as well while flush.policy=os does not ask for a sync yet. With `checkpoint`, also what
+        only the next start would miss: for a log that falls idle.
         """
-        if self.failure is not None or self.commit.in_flight or self.end_offset == self.synced_offset:
+        if self.failure is not None or self.commit.in_flight:
             return None
-        then = None
-        if self.unsaved_bytes >= CHECKPOINT_BYTES or self.unsaved_batches >= CHECKPOINT_BATCHES:
-            then = self.gather_checkpoint()
+        unsaved = checkpoint and self.appended_batches != self.checkpointed_batches
+        if self.end_offset == self.synced_offset and not unsaved:
+            return None
+        if now_ms is not None and not unsaved and not self.sync_is_due(now_ms):
+            return None
+        then = self.gather_checkpoint() if unsaved or self.checkpoint_is_due() else None
+        self.synced_bytes = self.appended_bytes
         return self.commit.begin(self.active, self.end_offset, then)
 
     def finish_sync(self, ticket: SyncTicket) -> None:
@@ -233,10 +178,6 @@ class Log(LogState):
                 "log.checkpoint.failed", extra={"directory": self.directory, "why": str(ticket.checkpoint_error)}
             )
 
-    def fail(self, reason: str) -> None:
-        """A sync failed: what is on disk is not known any more. Nothing is appended and nothing unsynced is read."""
-        self.failure = self.failure or reason
-
     def checkpoint(self) -> None:
         """Everything synced and written down, so that the next start reads nothing. Blocking. Raises OSError."""
         ticket = self.commit.begin(self.active, self.end_offset, self.gather_checkpoint())
@@ -245,16 +186,69 @@ class Log(LogState):
 
     def close(self) -> None:
         """A clean end. Blocking."""
-        if self.failure is None and (self.unsaved_batches or self.end_offset > self.synced_offset):
+        unsaved = self.appended_batches != self.checkpointed_batches or self.end_offset > self.synced_offset
+        if self.failure is None and unsaved:
             try:
                 self.checkpoint()
             except OSError as error:
                 self.fail(f"the last sync failed: {error}")
         self.abandon()
 
+    def truncate_to(self, offset: int) -> None:
+        """Takes back everything from the batch on that holds `offset`; durable when it returns.
+
+        Blocking, and nothing else may use the log meanwhile. Raises PenstockError; then the log has failed.
+        """
+        if self.failure is not None:
+            raise self.failed_error()
+        truncate(self, offset)
+
+    def delete_records(self, before_offset: int) -> int:
+        """Moves the start up to `before_offset`; durable when it returns. Blocking. Files go with retention."""
+        if not 0 <= before_offset <= self.end_offset:
+            text = f"offset {before_offset} is not between 0 and {self.end_offset}"
+            raise PenstockError(Problem.OFFSET_OUT_OF_RANGE, text)
+        if self.failure is not None:
+            raise self.failed_error()
+        try:
+            self.files.write_start_offset(before_offset)
+        except OSError as error:
+            raise _refused("the new start of the log cannot be written down", error) from error
+        if before_offset > self.start_offset:
+            self.start_offset = before_offset
+            self.epochs.cut_start(before_offset)
+        return self.start_offset
+
+    def apply_retention(self, now_ms: int, limit_offset: int | None = None) -> Deletion | None:
+        """Takes out segments that have outlived retention, all below `limit_offset` (the high watermark).
+
+        What is left to do on disk is for a pool thread; call again later for files whose delay is not over yet.
+        """
+        if self.failure is not None:
+            return None
+        try:
+            return apply_retention(self, now_ms, self.end_offset if limit_offset is None else limit_offset)
+        except OSError as error:
+            raise _refused(f"a new segment in {self.directory} cannot be made", error) from error
+
+    def roll_if_due(self, now_ms: int) -> None:
+        """Closes a segment that is too old, also if nothing is appended any more."""
+        active = self.active
+        if active is not None and active.size and now_ms - active.created_ms >= self.settings.segment_ms:
+            self._roll(now_ms)
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampedOffset | None:
+        """The first record that is not older than that. Blocking; on any thread."""
+        interval_bytes = self.settings.index_interval_bytes
+        return first_at_or_after(list(self.segments), timestamp_ms, self.start_offset, interval_bytes)
+
+    def max_timestamp(self) -> TimestampedOffset | None:
+        """The first of the newest records. Blocking; on any thread."""
+        return newest(list(self.segments), self.start_offset, self.settings.index_interval_bytes)
+
     def abandon(self) -> None:
         """An end without care for what is not synced: the log is deleted."""
-        self.fail("the log is closed")
+        self.failure = self.failure or "it was closed"
         for segment in self.segments:
             segment.release()
 

@@ -12,21 +12,27 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.config.log import LogSettings
-from penstock.disk.interface import Disk
+from penstock.disk.interface import Disk, write_fully
 from penstock.storage.checkpoint import CHECKPOINT_NAME, Checkpoint, CheckpointFiles, SegmentRow
 from penstock.storage.core.damage import Damage
 from penstock.storage.core.leader_epochs import LeaderEpochs
 from penstock.storage.core.producer_state import ProducerStates
 from penstock.storage.recovery_report import RecoveryReport
-from penstock.storage.scan import next_valid_batch, valid_batches
+from penstock.storage.scan import SCAN_BYTES, next_valid_batch, valid_batches
 from penstock.storage.segment import LOG_SUFFIX, SUFFIXES, Segment
 from penstock.storage.segment_indexes import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SegmentIndexes
+
+# Left by a log whose sync failed.
+FAILED_NAME = "failed"
 
 _SEGMENT_FILE = re.compile(r"(\d{20})(?:-(\d+))?(\.[a-z]+)")
 
 
 class Recovered(NamedTuple):
-    """`changed`: segments whose bytes were read behind the checkpoint or cut, so that a sync must cover them."""
+    """`changed`: segments of which bytes were taken up that no checkpoint vouches for, and from where on.
+
+    `appendable`: the last segment can be appended to.
+    """
 
     segments: list[Segment]
     start_offset: int
@@ -34,7 +40,7 @@ class Recovered(NamedTuple):
     epochs: LeaderEpochs
     producers: ProducerStates
     report: RecoveryReport
-    changed: list[Segment]
+    changed: list[tuple[Segment, int]]
     appendable: bool
 
 
@@ -52,11 +58,11 @@ class Recovery:
         self.report = RecoveryReport()
         if checkpoint is None and CHECKPOINT_NAME in self._names:
             self.report.notes.append("the checkpoint was unreadable, so the whole log was scanned")
-        self._checkpoint = checkpoint or Checkpoint(0, [], [], [])
+        self._checkpoint = checkpoint or Checkpoint(0, 0, [], [], [])
         self._epochs = LeaderEpochs(self._checkpoint.epochs)
         self._producers = ProducerStates(self._checkpoint.producers)
         self._segments: list[Segment] = []
-        self._changed: list[Segment] = []
+        self._changed: dict[Segment, int] = {}
         # Where a segment's valid bytes end although its file goes on.
         self._bad_tails: dict[Segment, int] = {}
 
@@ -86,7 +92,7 @@ class Recovery:
             self._epochs,
             self._producers,
             self.report,
-            self._changed,
+            [(segment, position) for segment, position in self._changed.items() if segment in self._segments],
             appendable,
         )
 
@@ -131,8 +137,8 @@ class Recovery:
         else:
             segment.start_indexes()
         if segment.size < size:
+            self._changed[segment] = segment.size
             self._scan(segment, size)
-            self._changed.append(segment)
         else:
             segment.release_file()
         self._segments.append(segment)
@@ -217,6 +223,32 @@ class Recovery:
     def _damaged(self, segment: Segment, damage: Damage) -> None:
         segment.add_damage(damage)
         self.report.damage.append(damage)
+
+
+def make_durable(disk: Disk, directory: str, recovered: Recovered) -> None:
+    """What recovery took up may be in the page cache only: afterwards it is on disk. Raises OSError."""
+    if disk.exists(f"{directory}/{FAILED_NAME}"):
+        recovered.report.notes.append("a sync had failed, so what was behind the last checkpoint was written again")
+        for segment, position in recovered.changed:
+            _write_again(segment, position)
+    for segment, _ in recovered.changed:
+        segment.file().sync()
+    if recovered.changed or recovered.report.noteworthy:
+        disk.sync_directory(directory)
+
+
+def forget_failure(disk: Disk, directory: str) -> None:
+    if disk.exists(f"{directory}/{FAILED_NAME}"):
+        disk.remove(f"{directory}/{FAILED_NAME}")
+        disk.sync_directory(directory)
+
+
+def _write_again(segment: Segment, position: int) -> None:
+    """After a failed sync the kernel takes pages for clean that never reached the disk: they must be dirtied again."""
+    file = segment.file()
+    while position < segment.size:
+        data = file.read(position, min(SCAN_BYTES, segment.size - position))
+        position = write_fully(file, [data], position)
 
 
 def _tag(generation: int) -> str:

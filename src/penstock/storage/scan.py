@@ -88,6 +88,23 @@ def _plausible(
     return next_header.base_offset >= header.next_offset and next_header.leader_epoch >= header.leader_epoch
 
 
+def sound_batches(
+    file: File, position: int, end: int, expected_offset: int, chunk_bytes: int = SEEK_BYTES
+) -> Iterator[tuple[int, BatchHeader]]:
+    """The same without looking at what is inside, and going on behind damage."""
+    while position < end:
+        for found, header in valid_batches(
+            file, position, end, expected_offset, check_crc=False, chunk_bytes=chunk_bytes, gap_at_end=True
+        ):
+            yield found, header
+            position, expected_offset = found + header.size, header.next_offset
+        if position < end:
+            sound = next_valid_batch(file, position + 1, end, expected_offset)
+            if sound is None:
+                return
+            position, expected_offset = sound[0], sound[1].base_offset
+
+
 def next_valid_batch(
     file: File, position: int, end: int, expected_offset: int, chunk_bytes: int = SCAN_BYTES
 ) -> tuple[int, BatchHeader] | None:

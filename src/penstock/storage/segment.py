@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 from penstock.disk.interface import Disk, File
 from penstock.storage.checkpoint import SegmentRow
 from penstock.storage.core.damage import Damage
 from penstock.storage.core.retention import SegmentFacts
-from penstock.storage.scan import next_valid_batch
+from penstock.storage.scan import ANY_OFFSET, next_valid_batch, sound_batches
 from penstock.storage.segment_indexes import NO_TIMESTAMP, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SegmentIndexes
+from penstock.wire.batch import BatchHeader
 
 LOG_SUFFIX = ".log"
 SNAPSHOT_SUFFIX = ".snapshot"
@@ -35,7 +37,6 @@ class Segment:
         "generation",
         "indexes",
         "max_timestamp_ms",
-        "max_timestamp_offset",
         "next_offset",
         "path",
         "size",
@@ -55,8 +56,6 @@ class Segment:
         self.size = 0
         self.next_offset = base_offset
         self.max_timestamp_ms = NO_TIMESTAMP
-        # The last offset of the batch that has it.
-        self.max_timestamp_offset = -1
         self.damage: tuple[Damage, ...] = ()
         # Compaction took records out of it, so offsets may be missing.
         self.gaps = False
@@ -95,7 +94,6 @@ class Segment:
         self.next_offset = next_offset
         if max_timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = max_timestamp_ms
-            self.max_timestamp_offset = next_offset - 1
 
     def ready_indexes(self, interval_bytes: int) -> SegmentIndexes:
         """On any thread. Blocking when they are not loaded: what the files do not tell is read from the log."""
@@ -130,7 +128,6 @@ class Segment:
             self.size,
             self.next_offset,
             self.max_timestamp_ms,
-            self.max_timestamp_offset,
             self.created_ms,
             self.gaps,
             list(self.damage),
@@ -141,10 +138,26 @@ class Segment:
         self.size = row.size
         self.next_offset = row.next_offset
         self.max_timestamp_ms = row.max_timestamp_ms
-        self.max_timestamp_offset = row.max_timestamp_offset
         self.created_ms = row.created_ms
         self.gaps = row.gaps
         self.damage = tuple(row.damage)
+
+    def batches(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of the sound batches from the one at `position` on. On any thread. Blocking."""
+        return sound_batches(self.file(), position, self.size, ANY_OFFSET)
+
+    def cut(self, position: int, next_offset: int, interval_bytes: int) -> None:
+        """What is known of it when it ends at a batch that begins there. Blocking; the file is not touched."""
+        indexes = self.ready_indexes(interval_bytes)
+        indexes.cut(position)
+        self.size = position
+        self.next_offset = next_offset
+        self.truncations += 1
+        self.damage = tuple(damage for damage in self.damage if damage.next_offset <= next_offset)
+        newest_ms, known_position = indexes.newest()
+        for _, header in sound_batches(self.file(), known_position, position, ANY_OFFSET):
+            newest_ms = max(newest_ms, header.max_timestamp)
+        self.max_timestamp_ms = newest_ms
 
     def damage_at(self, offset: int) -> Damage | None:
         for damage in self.damage:

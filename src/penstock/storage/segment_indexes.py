@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.disk.interface import Disk, File
 from penstock.storage.index import OFFSETS, TIMESTAMPS, IndexBlock, SparseIndex
-from penstock.storage.scan import next_valid_batch, valid_batches
+from penstock.storage.scan import SCAN_BYTES, sound_batches
 
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
@@ -38,18 +38,11 @@ class SegmentIndexes:
     def rebuild(cls, file: File, path: str, base_offset: int, log_bytes: int, interval_bytes: int) -> SegmentIndexes:
         """From the log itself; damaged parts are left out. Blocking: reads the whole file."""
         indexes = cls(path, base_offset)
-        position, expected, newest_ms = 0, base_offset, NO_TIMESTAMP
-        while position < log_bytes:
-            for found, header in valid_batches(file, position, log_bytes, expected, check_crc=False, gap_at_end=True):
-                if found >= indexes.next_position:
-                    indexes.add(header.base_offset, found, newest_ms, interval_bytes)
-                newest_ms = max(newest_ms, header.max_timestamp)
-                position, expected = found + header.size, header.next_offset
-            if position < log_bytes:
-                sound = next_valid_batch(file, position + 1, log_bytes, expected)
-                if sound is None:
-                    break
-                position, expected = sound[0], sound[1].base_offset
+        newest_ms = NO_TIMESTAMP
+        for position, header in sound_batches(file, 0, log_bytes, base_offset, chunk_bytes=SCAN_BYTES):
+            if position >= indexes.next_position:
+                indexes.add(header.base_offset, position, newest_ms, interval_bytes)
+            newest_ms = max(newest_ms, header.max_timestamp)
         return indexes
 
     def add(self, base_offset: int, position: int, newest_ms: int, interval_bytes: int) -> None:
@@ -67,6 +60,10 @@ class SegmentIndexes:
         """The position of a batch before which every record is older than that."""
         entry = self._times.floor(timestamp_ms - 1)
         return entry[1] if entry else 0
+
+    def newest(self) -> tuple[int, int]:
+        """The newest timestamp before the last batch that has an entry, and that batch's position."""
+        return self._times.last() or (NO_TIMESTAMP, 0)
 
     def cut(self, position: int) -> None:
         """The log now ends at `position`."""

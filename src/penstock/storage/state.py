@@ -11,15 +11,18 @@ from penstock.config.log import LogSettings
 from penstock.disk.interface import Disk, write_fully
 from penstock.errors import PenstockError, Problem
 from penstock.storage.checkpoint import Checkpoint, CheckpointFiles, ProducerSnapshot
-from penstock.storage.recovery import Recovered
+from penstock.storage.recovery import FAILED_NAME, Recovered
 from penstock.storage.sealed import seal
 from penstock.storage.segment import SNAPSHOT_SUFFIX, Segment
 from penstock.storage.sync import GroupCommit
+from penstock.units import MIB
 
 # A scan reads a gigabyte in half a second and looks at forty thousand batches in a tenth: checkpoints so far apart
 # keep recovery of one log to about that tenth, and cost a few syncs of small files each.
-CHECKPOINT_BYTES = 128 * 2**20
+CHECKPOINT_BYTES = 128 * MIB
 CHECKPOINT_BATCHES = 40_000
+# With flush.policy=os, how much only the operating system may have, before a sync bounds what recovery must read.
+UNSYNCED_BYTES = 64 * MIB
 # Descriptors and indexes of closed segments that are kept for the next reader.
 _WARM_SEGMENTS = 4
 
@@ -50,8 +53,13 @@ class LogState:
         self.failure: str | None = None
         # Deleted segments whose files are still there, and when those may go.
         self.doomed: list[tuple[int, Segment]] = []
-        self.unsaved_bytes = 0
-        self.unsaved_batches = 0
+        # All that was appended since the log was opened, and how much of that the last checkpoint and sync knew.
+        self.appended_bytes = 0
+        self.appended_batches = 0
+        self.checkpointed_bytes = 0
+        self.checkpointed_batches = 0
+        self.synced_bytes = 0
+        self.unsynced_since_ms = 0
         # Base offsets and positions of the newest batches of the active segment, all written by this process.
         self.tail_offsets: list[int] = []
         self.tail_positions: list[int] = []
@@ -93,10 +101,39 @@ class LogState:
         self.tail_offsets, self.tail_positions = [], []
         return segment
 
+    def drop_oldest(self, count: int) -> None:
+        """The first segments leave the log; their files stay for now."""
+        dropped, self.segments = self.segments[:count], self.segments[count:]
+        self.commit.drop(dropped)
+        self._warm = [segment for segment in self._warm if segment not in dropped]
+        for segment in dropped:
+            self.size_bytes -= segment.size
+            segment.release()
+        first_offset = self.segments[0].base_offset if self.segments else self.end_offset
+        self.start_offset = max(self.start_offset, first_offset)
+        self.epochs.cut_start(self.start_offset)
+
+    def sync_is_due(self, now_ms: int) -> bool:
+        """By flush.policy; with `os`, also before recovery would have too much to read."""
+        settings = self.settings
+        return (
+            settings.flush_policy == "acked"
+            or self.end_offset - self.synced_offset >= settings.flush_messages
+            or now_ms - self.unsynced_since_ms >= settings.flush_ms
+            or self.appended_bytes - self.synced_bytes >= UNSYNCED_BYTES
+        )
+
+    def checkpoint_is_due(self) -> bool:
+        return (
+            self.appended_bytes - self.checkpointed_bytes >= CHECKPOINT_BYTES
+            or self.appended_batches - self.checkpointed_batches >= CHECKPOINT_BATCHES
+        )
+
     def gather_checkpoint(self) -> Callable[[], None]:
         """The log as it is now, to be written when everything before is synced. Blocking; raises OSError."""
         content = Checkpoint(
             self.end_offset,
+            self.start_offset,
             [segment.row() for segment in self.segments],
             self.epochs.starts(),
             self.producer_states.entries(),
@@ -107,7 +144,7 @@ class LogState:
             if segment.indexes is not None
             for block in segment.indexes.take_blocks(segment.size)
         ]
-        self.unsaved_bytes = self.unsaved_batches = 0
+        self.checkpointed_bytes, self.checkpointed_batches = self.appended_bytes, self.appended_batches
         return partial(self.files.write, self.files.take_turn(), blocks, content)
 
     def checkpoint_failed(self) -> None:
@@ -115,6 +152,23 @@ class LogState:
         for segment in self.segments:
             if segment.indexes is not None:
                 segment.indexes.forget_saved()
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        if self.latest_epoch is not None and leader_epoch < self.latest_epoch:
+            text = f"leader epoch {leader_epoch} is over, the log has records of {self.latest_epoch}"
+            raise PenstockError(Problem.FENCED_LEADER_EPOCH, text)
+        self.epochs.assign(leader_epoch, self.end_offset)
+        self.latest_epoch = leader_epoch
+
+    def fail(self, reason: str) -> None:
+        """What is on disk is not known any more: nothing is appended and nothing unsynced is read.
+
+        The next opening learns of it, because the operating system may show bytes that the disk does not have.
+        """
+        if self.failure is None:
+            self.failure = reason
+            with suppress(OSError):
+                self.disk.open(f"{self.directory}/{FAILED_NAME}", create=True)
 
     def failed_error(self) -> PenstockError:
         return PenstockError(Problem.STORAGE_FAILED, f"this log has failed and must be opened anew: {self.failure}")

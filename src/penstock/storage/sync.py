@@ -95,6 +95,11 @@ class GroupCommit:
         """They were deleted: nobody needs them on disk."""
         self._rolled = [segment for segment in self._rolled if segment not in segments]
 
+    def sync_now(self, active: Segment | None) -> None:
+        """Blocking. Raises OSError."""
+        for segment in (*self._rolled, *([active] if active else ())):
+            segment.file().sync()
+
     def everything_synced(self) -> None:
         """The log was truncated and synced in place; a ticket that is out is void."""
         self._ticket = None

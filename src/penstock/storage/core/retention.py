@@ -24,13 +24,14 @@ def expired_count(
     now_ms: int,
     retention_ms: int,
     retention_bytes: int,
+    active_bytes: int,
 ) -> int:
-    """How many segments, from the oldest on, may go: whole ones below `limit_offset` only.
+    """How many closed segments, from the oldest on, may go: whole ones below `limit_offset` only.
 
     A segment goes when all of it lies below the start offset, when its newest record is too old, or when the segments
     behind it alone hold `retention_bytes`.
     """
-    remaining = sum(segment.size_bytes for segment in segments)
+    remaining = active_bytes + sum(segment.size_bytes for segment in segments)
     for count, segment in enumerate(segments):
         if segment.next_offset > limit_offset:
             return count

@@ -1,0 +1,74 @@
+"""Finding records by time. Any thread: looks at closed bytes only. Blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from penstock.errors import PenstockError
+from penstock.storage.segment import Segment
+from penstock.units import MIB
+from penstock.wire.batch import BatchHeader, crc_matches
+from penstock.wire.records import records_of
+
+# What one batch may unpack to while its records are looked at.
+_RECORDS_LIMIT_BYTES = 32 * MIB
+
+
+class TimestampedOffset(NamedTuple):
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+def first_at_or_after(
+    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, interval_bytes: int
+) -> TimestampedOffset | None:
+    """The first record from `start_offset` on that is not older than that."""
+    for segment in segments:
+        if segment.max_timestamp_ms < timestamp_ms or segment.next_offset <= start_offset:
+            continue
+        position = segment.ready_indexes(interval_bytes).before_time(timestamp_ms)
+        for found, header in segment.batches(position):
+            if header.max_timestamp >= timestamp_ms and header.next_offset > start_offset:
+                record = _record_in(segment, found, header, timestamp_ms, start_offset)
+                if record is not None:
+                    return record
+    return None
+
+
+def newest(segments: Sequence[Segment], start_offset: int, interval_bytes: int) -> TimestampedOffset | None:
+    """The first of the records with the largest timestamp."""
+    living = [segment for segment in segments if segment.next_offset > start_offset]
+    timestamp_ms = max((segment.max_timestamp_ms for segment in living), default=-1)
+    if timestamp_ms < 0:
+        return None
+    found = first_at_or_after(living, timestamp_ms, start_offset, interval_bytes)
+    if found is not None:
+        return found
+    # Only records below the start were that new: look at each that is left.
+    best: TimestampedOffset | None = None
+    for segment in living:
+        for position, header in segment.batches(0):
+            if header.next_offset > start_offset and (best is None or header.max_timestamp > best.timestamp_ms):
+                best = _record_in(segment, position, header, header.max_timestamp, start_offset) or best
+    return best
+
+
+def _record_in(
+    segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, start_offset: int
+) -> TimestampedOffset | None:
+    batch = segment.file().read(position, header.size)
+    if not crc_matches(batch, header):
+        return None
+    if header.is_log_append_time:
+        offset = max(header.base_offset, start_offset)
+        return TimestampedOffset(offset, header.max_timestamp, header.leader_epoch)
+    try:
+        for record in records_of(batch, limit_bytes=_RECORDS_LIMIT_BYTES):
+            if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
+                return TimestampedOffset(record.offset, record.timestamp_ms, header.leader_epoch)
+    except PenstockError:
+        # The producer's own contents cannot be read: nobody misses a record when the answer is the whole batch.
+        return TimestampedOffset(max(header.base_offset, start_offset), header.max_timestamp, header.leader_epoch)
+    return None

@@ -1,0 +1,351 @@
+"""A log on a disk that fails, fills up and loses power, against a model of what may and what must be there."""
+
+from __future__ import annotations
+
+import errno
+import os
+from random import Random
+from typing import NamedTuple
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.disk.power import PowerCutDisk
+from tests.storage.batches import NOW_MS, batch_of, headers_in
+
+from penstock.config.log import LogSettings
+from penstock.errors import PenstockError, Problem
+from penstock.storage.deletion import Deletion
+from penstock.storage.log import Log, SyncTicket
+from penstock.wire.batch import HEADER_BYTES, read_header
+
+DIRECTORY = "/data/topics/t/partition-0"
+SCALE = int(os.environ.get("PENSTOCK_TORTURE", "1"))
+SETTINGS = LogSettings(
+    segment_bytes=1500,
+    segment_ms=50_000,
+    index_interval_bytes=256,
+    retention_ms=100_000,
+    file_delete_delay_ms=10_000,
+)
+
+
+class Sent(NamedTuple):
+    base_offset: int
+    next_offset: int
+    content: bytes
+    producer_id: int
+    sequence: int
+
+
+class LogUnderFire(RuleBasedStateMachine):
+    """`must`: every offset below it is on disk for good, unless deleted. What is in `sent` and beyond may be lost by a
+
+    power cut; nothing that is not in `sent` may ever be served.
+    """
+
+    @initialize()
+    def begin(self) -> None:
+        self.disk = PowerCutDisk()
+        self.now_ms = NOW_MS
+        self.numbers = 0
+        self.must = 0
+        self.certain_start = 0
+        self.possible_start = 0
+        self.sent: dict[int, Sent] = {}
+        self.sequences: dict[int, int] = {}
+        self.ticket: SyncTicket | None = None
+        self.ticket_ran = False
+        self.deletions: list[tuple[Deletion, int]] = []
+        self.epoch = 0
+        self.failed = False
+        self.open()
+
+    # Helpers
+
+    def open(self) -> None:
+        self.ticket = None
+        self.ticket_ran = False
+        self.deletions = []
+        self.failed = False
+        self.log = Log.open(self.disk, DIRECTORY, SETTINGS, now_ms=self.now_ms)
+
+    def served_from(self, offset: int) -> list[Sent]:
+        """What a read at this offset answers with, each batch found in the model."""
+        piece = self.log.read(offset, 1000, upto=self.log.end_offset, at_least_one=True)
+        data = piece.cached()
+        if data is None:
+            data = piece.load()
+        assert len(data) <= max(piece.length, 1)
+        served = []
+        position = 0
+        for header in headers_in(bytes(data)):
+            content = bytes(data[position : position + header.size])
+            known = self.sent.get(header.base_offset)
+            assert known is not None, f"offset {header.base_offset} was never written or was taken back"
+            assert known.content == content
+            served.append(known)
+            position += header.size
+        return served
+
+    def check_everything(self) -> None:
+        """Walks the whole log. Only what was not synced may be damaged."""
+        assert self.must <= self.log.end_offset
+        assert self.certain_start <= self.log.start_offset <= self.possible_start
+        offset = self.log.start_offset
+        seen: set[int] = set()
+        while offset < self.log.end_offset:
+            try:
+                served = self.served_from(offset)
+            except PenstockError as error:
+                assert error.problem is Problem.CORRUPT_RECORDS
+                lost = [sent for sent in self.sent.values() if sent.base_offset <= offset < sent.next_offset]
+                assert not lost or offset >= self.must, f"{offset} was synced (up to {self.must}), but: {error}"
+                offset += 1
+                continue
+            assert served, f"nothing at {offset}, but the log ends at {self.log.end_offset}"
+            seen.update(sent.base_offset for sent in served)
+            offset = served[-1].next_offset
+        for sent in self.sent.values():
+            if self.log.start_offset <= sent.base_offset and sent.next_offset <= self.must:
+                assert sent.base_offset in seen
+        self.check_producers(seen)
+
+    def check_producers(self, seen: set[int]) -> None:
+        """What the log says of a producer is what its batches say."""
+        entries = {entry.producer_id: entry for entry in self.log.producers()}
+        for producer_id in {sent.producer_id for sent in self.sent.values() if sent.producer_id >= 0}:
+            there = [self.sent[base] for base in sorted(seen) if self.sent[base].producer_id == producer_id]
+            if not there:
+                continue
+            entry = entries[producer_id]
+            assert entry.last_sequence == there[-1].sequence
+            known = [(batch.last_sequence, batch.base_offset) for batch in entry.batches]
+            expected = [(sent.sequence, sent.base_offset) for sent in there][-5:]
+            assert known[-len(expected) :] == expected
+
+    def after_reopening(self) -> None:
+        """What was lost is lost: the model follows the log, which has just synced what it has."""
+        self.check_everything()
+        self.sent = {
+            base: sent
+            for base, sent in self.sent.items()
+            if base < self.log.end_offset and (base < self.log.start_offset or self.is_readable(base))
+        }
+        self.must = self.log.end_offset
+        self.possible_start = self.log.start_offset
+        self.sequences = {entry.producer_id: entry.last_sequence for entry in self.log.producers()}
+
+    def is_readable(self, offset: int) -> bool:
+        try:
+            return bool(self.served_from(offset))
+        except PenstockError:
+            return False
+
+    # What a broker does
+
+    @precondition(lambda self: not self.failed)
+    @rule(records=st.integers(1, 3), size=st.integers(0, 700), producer_id=st.sampled_from([-1, -1, 1, 2]))
+    def append(self, records: int, size: int, producer_id: int) -> None:
+        self.numbers += 1
+        values = [b"%d" % self.numbers, *[b"x" * size] * (records - 1)]
+        sequence = self.sequences.get(producer_id, -1) + 1 if producer_id >= 0 else -1
+        batch = batch_of(
+            *values,
+            timestamp_ms=self.now_ms,
+            producer_id=producer_id,
+            producer_epoch=0 if producer_id >= 0 else -1,
+            base_sequence=sequence,
+        )
+        expected = self.log.end_offset
+        try:
+            appended = self.log.append(batch, read_header(batch), leader_epoch=self.epoch, now_ms=self.now_ms)
+        except PenstockError as error:
+            assert error.problem is Problem.STORAGE_FAILED
+            assert self.log.end_offset == expected
+            self.failed = self.log.failure is not None
+            return
+        assert (appended.base_offset, appended.duplicate) == (expected, False)
+        last_sequence = sequence + records - 1 if producer_id >= 0 else -1
+        self.sent[expected] = Sent(expected, appended.next_offset, bytes(batch), producer_id, sequence)
+        if producer_id >= 0:
+            self.sequences[producer_id] = last_sequence
+            self.sent[expected] = self.sent[expected]._replace(sequence=last_sequence)
+
+    @precondition(lambda self: self.ticket is None)
+    @rule(checkpoint=st.booleans())
+    def begin_sync(self, checkpoint: bool) -> None:
+        self.ticket = self.log.begin_sync(checkpoint=checkpoint)
+        self.ticket_ran = False
+
+    @precondition(lambda self: self.ticket is not None and not self.ticket_ran)
+    @rule()
+    def run_sync(self) -> None:
+        assert self.ticket is not None
+        try:
+            self.ticket.run()
+        except OSError as error:
+            self.log.fail(str(error))
+            self.failed = True
+            self.ticket = None
+        self.ticket_ran = True
+
+    @precondition(lambda self: self.ticket is not None and self.ticket_ran)
+    @rule()
+    def finish_sync(self) -> None:
+        assert self.ticket is not None
+        self.log.finish_sync(self.ticket)
+        self.ticket = None
+        self.must = max(self.must, self.log.synced_offset)
+
+    @rule(checkpoint=st.booleans())
+    def sync(self, checkpoint: bool) -> None:
+        if self.ticket is None:
+            self.begin_sync(checkpoint)
+        if self.ticket is not None and not self.ticket_ran:
+            self.run_sync()
+        if self.ticket is not None:
+            self.finish_sync()
+
+    @rule(by_ms=st.sampled_from([1_000, 20_000, 60_000]))
+    def time_passes(self, by_ms: int) -> None:
+        self.now_ms += by_ms
+
+    @precondition(lambda self: not self.failed)
+    @rule(below=st.floats(0, 1))
+    def retain(self, below: float) -> None:
+        try:
+            deletion = self.log.apply_retention(self.now_ms, self.must)
+            self.log.roll_if_due(self.now_ms)
+        except PenstockError as error:
+            assert error.problem is Problem.STORAGE_FAILED
+            return
+        self.possible_start = max(self.possible_start, self.log.start_offset)
+        if deletion is not None:
+            self.deletions.append((deletion, self.log.start_offset))
+
+    @precondition(lambda self: self.deletions)
+    @rule()
+    def delete_files(self) -> None:
+        deletion, start_offset = self.deletions.pop(0)
+        try:
+            deletion.run()
+        except OSError:
+            return
+        self.certain_start = max(self.certain_start, start_offset)
+
+    @precondition(lambda self: not self.failed)
+    @rule(part=st.floats(0, 1))
+    def delete_records(self, part: float) -> None:
+        before = round(self.must * part)
+        try:
+            start_offset = self.log.delete_records(before)
+        except PenstockError as error:
+            assert error.problem is Problem.STORAGE_FAILED
+            return
+        assert start_offset >= before
+        self.certain_start = max(self.certain_start, before)
+        self.possible_start = max(self.possible_start, start_offset)
+
+    @precondition(lambda self: not self.failed)
+    @rule(part=st.floats(0, 1))
+    def truncate(self, part: float) -> None:
+        offset = round(self.log.end_offset * part)
+        if offset == self.log.end_offset:
+            return
+        try:
+            self.log.truncate_to(offset)
+        except PenstockError as error:
+            assert error.problem is Problem.STORAGE_FAILED
+            self.failed = True
+            # Part of it may have happened.
+            self.must = min(self.must, max(offset - 2, 0))
+            return
+        assert self.log.end_offset <= max(offset, self.log.start_offset)
+        self.sent = {base: sent for base, sent in self.sent.items() if base < self.log.end_offset}
+        self.must = self.log.end_offset
+        self.sequences = {entry.producer_id: entry.last_sequence for entry in self.log.producers()}
+        self.epoch += 1
+
+    @rule(part=st.floats(0, 1), is_cold=st.booleans())
+    def read(self, part: float, is_cold: bool) -> None:
+        span = self.log.end_offset - self.log.start_offset
+        offset = self.log.start_offset + round(span * part)
+        self.disk.is_cold = is_cold
+        try:
+            served = self.served_from(offset)
+        except PenstockError as error:
+            if error.problem is Problem.STORAGE_FAILED:
+                assert self.failed
+                assert offset >= self.log.synced_offset
+            else:
+                # Damage in what was not synced at a cut stays; the model has no batch there.
+                assert error.problem is Problem.CORRUPT_RECORDS
+                assert not any(sent.base_offset <= offset < sent.next_offset for sent in self.sent.values())
+            return
+        if served:
+            assert served[0].base_offset <= offset < served[0].next_offset
+        else:
+            assert offset == self.log.end_offset or self.failed
+
+    # What happens to it
+
+    @rule(seed=st.integers(0, 2**32))
+    def power_cut(self, seed: int) -> None:
+        self.disk.cut_power(Random(seed))
+        self.open()
+        self.after_reopening()
+
+    @rule()
+    def kill(self) -> None:
+        """kill -9: the page cache lives on, so nothing at all is lost. After a failed sync the end is unknown."""
+        if not self.failed:
+            self.must = self.log.end_offset
+        self.open()
+        self.after_reopening()
+
+    @rule()
+    def restart(self) -> None:
+        failed = self.failed
+        before = self.log.end_offset
+        self.log.close()
+        self.open()
+        if not failed:
+            assert self.log.end_offset == before
+            assert self.log.recovery.scanned_bytes == 0
+        self.after_reopening()
+
+    @precondition(lambda self: not self.failed)
+    @rule(taken=st.integers(0, HEADER_BYTES))
+    def full_disk(self, taken: int) -> None:
+        """The next write stops short and what is left of it fails."""
+        self.disk.short_write = taken
+        self.disk.fail_next("write", errno.ENOSPC, path_part=".log")
+        before = self.log.end_offset
+        self.append(1, 0, -1)
+        assert self.log.end_offset == before
+        assert not self.failed
+
+    @precondition(lambda self: not self.failed and self.ticket is None and self.log.end_offset > self.log.synced_offset)
+    @rule()
+    def failing_sync(self) -> None:
+        self.disk.fail_next("sync", errno.EIO, path_part=".log")
+        self.begin_sync(False)
+        self.run_sync()
+        assert self.failed
+
+    @invariant()
+    def offsets_are_in_order(self) -> None:
+        assert self.log.start_offset <= self.log.end_offset
+        assert self.log.synced_offset <= self.log.end_offset
+
+
+LogUnderFire.TestCase.settings = settings(
+    max_examples=100 * SCALE,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
+    print_blob=True,
+)
+TestLogUnderFire = LogUnderFire.TestCase
