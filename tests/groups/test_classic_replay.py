@@ -1,7 +1,7 @@
 """A new coordinator goes on where the old one was: from the log alone, and without a rebalance where it can."""
 
 import pytest
-from tests.groups.members import SESSION_MS, beat, join, joining, running, stable_group, sync
+from tests.groups.members import REBALANCE_MS, SESSION_MS, beat, join, joining, running, stable_group, sync
 from tests.groups.runner import Runner, answer_of
 
 from penstock.errors import Problem
@@ -57,6 +57,16 @@ def test_a_group_that_was_waiting_for_its_assignment_does_not_wait_for_ever() ->
     waiting = runner.submit(SyncGroup("group", second.member_id, second.generation))
     runner.advance(SESSION_MS)
     assert answer_of(waiting, SyncAnswer).problem is Problem.REBALANCE_IN_PROGRESS
+
+
+def test_members_that_never_sync_are_removed_by_the_next_coordinator_too() -> None:
+    runner = running()
+    joined = join(runner, joining())
+    runner.restart()
+    for _ in range(REBALANCE_MS // 5000):
+        assert beat(runner, joined) is None
+        runner.advance(5000)
+    assert beat(runner, joined) is Problem.UNKNOWN_MEMBER
 
 
 def test_a_rebalance_under_way_is_forgotten_and_asked_for_again() -> None:

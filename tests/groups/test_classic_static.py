@@ -116,6 +116,20 @@ def test_a_restart_with_another_protocol_rebalances() -> None:
     assert beat(runner, first) is Problem.UNKNOWN_MEMBER
 
 
+def test_a_member_that_restarts_before_it_synced_still_has_to() -> None:
+    runner = running()
+    first = join(runner, joining(instance_id="a"))
+    waiting = runner.submit(joining(instance_id="b"))
+    first = join(runner, joining(first.member_id, instance_id="a"))
+    assert waiting.done
+    sync(runner, first)
+    back = join(runner, joining(instance_id="b"))
+    for _ in range(REBALANCE_MS // 5000):
+        assert [beat(runner, first), beat(runner, back)] == [None, None]
+        runner.advance(5000)
+    assert beat(runner, back) is Problem.UNKNOWN_MEMBER
+
+
 def test_a_restart_before_the_assignment_is_there_starts_over() -> None:
     runner = running()
     first = join(runner, joining(instance_id="a"))
