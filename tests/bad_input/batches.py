@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterator
 
 import cramjam
 import crc32c
 from aiokafka.record.default_records import DefaultRecordBatchBuilder  # type: ignore[import-untyped]
 
+# Retention goes by what records say, so they must not be old.
+_NOW_MS = int(time.time() * 1000)
 _CRC_AT = 17
 _CRC_START = 21
 _FIELDS = {
@@ -23,7 +26,7 @@ _FIELDS = {
 def good_batch(count: int = 1, value: bytes = b"value", codec: int = 0, key: bytes | None = b"key") -> bytes:
     builder = DefaultRecordBatchBuilder(2, codec, False, -1, -1, -1, 64 * 1024 * 1024)
     for index in range(count):
-        builder.append(index, timestamp=1_700_000_000_000, key=key, value=value, headers=[])
+        builder.append(index, timestamp=_NOW_MS, key=key, value=value, headers=[])
     return bytes(builder.build())
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+
+# A time for records that give their own: recent, because retention goes by what records say.
+AN_HOUR_AGO_MS = int(time.time() * 1000) - 3_600_000
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.interop.admin import Admin, FullAdmin
 from tests.interop.client import refused
 from tests.interop.clients.confluent import ConfluentClient
-from tests.interop.record import Record, numbered, values
+from tests.interop.record import AN_HOUR_AGO_MS, Record, numbered, values
 from tests.interop.server import Server
 from tests.interop.waiting import eventually
 
@@ -121,6 +121,6 @@ def test_records_are_deleted_up_to_an_offset(admin: Admin, server: Server) -> No
 
 def test_the_newest_record_is_found_wherever_it_lies(full_admin: FullAdmin, server: Server) -> None:
     topic, client = server.topic(), ConfluentClient(server.bootstrap)
-    for time_ms in (1_700_000_000_000, 1_700_000_005_000, 1_700_000_002_000):
-        client.produce(topic, [Record(b"x", timestamp_ms=time_ms)])
+    for later_ms in (0, 5000, 2000):
+        client.produce(topic, [Record(b"x", timestamp_ms=AN_HOUR_AGO_MS + later_ms)])
     assert full_admin.newest_record(topic) == 1

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.interop.client import Client
 from tests.interop.clients.confluent import ConfluentClient
-from tests.interop.record import Record, numbered, values
+from tests.interop.record import AN_HOUR_AGO_MS, Record, numbered, values
 from tests.interop.server import Server
 from tests.interop.stored import stored_batches
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-NOW_MS = 1_700_000_000_000
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -60,16 +59,20 @@ def test_null_everywhere_is_read_by_every_client(every_client: list[Client], ser
 
 def test_create_time_is_the_producers(stamping_client: Client, server: Server) -> None:
     topic = server.topic()
-    stamping_client.produce(topic, [Record(b"old", timestamp_ms=NOW_MS), Record(b"new", timestamp_ms=NOW_MS + 5)])
-    assert [record.timestamp_ms for record in stamping_client.consume(topic, 2)] == [NOW_MS, NOW_MS + 5]
+    stamping_client.produce(
+        topic, [Record(b"old", timestamp_ms=AN_HOUR_AGO_MS), Record(b"new", timestamp_ms=AN_HOUR_AGO_MS + 5)]
+    )
+    assert [record.timestamp_ms for record in stamping_client.consume(topic, 2)] == [AN_HOUR_AGO_MS, AN_HOUR_AGO_MS + 5]
 
 
 def test_log_append_time_is_the_brokers(client: Client, server: Server) -> None:
     topic = server.topic(message_timestamp_type="LogAppendTime")
-    client.produce(topic, [Record(b"a", timestamp_ms=NOW_MS), Record(b"b", timestamp_ms=NOW_MS)], codec="gzip")
+    client.produce(
+        topic, [Record(b"a", timestamp_ms=AN_HOUR_AGO_MS), Record(b"b", timestamp_ms=AN_HOUR_AGO_MS)], codec="gzip"
+    )
     (batch,) = stored_batches(server.bootstrap, topic)
     assert batch.log_append_time
-    assert batch.max_timestamp_ms > NOW_MS
+    assert batch.max_timestamp_ms > AN_HOUR_AGO_MS
     assert {record.timestamp_ms for record in client.consume(topic, 2)} == {batch.max_timestamp_ms}
 
 
