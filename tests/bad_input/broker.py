@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -106,6 +107,9 @@ def broker_process(directory: Path) -> Iterator[Broker]:
     if given:
         yield Broker(given)
         return
+    # Thousands of connections at both ends; the broker takes over what is allowed here.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     bootstrap, http = _free_address(), _free_address()
     command = [sys.executable, "-m", "penstock", "serve", "--listen", bootstrap, "--http", http]
     command += ["--data-dir", str(directory / "data")]

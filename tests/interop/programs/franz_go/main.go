@@ -83,7 +83,8 @@ func produce(given told) {
 
 func admin(given told) {
 	ctx := context.Background()
-	client, err := kgo.NewClient(kgo.SeedBrokers(given.Bootstrap))
+	// It answers from its cache for as long as this, otherwise five seconds.
+	client, err := kgo.NewClient(kgo.SeedBrokers(given.Bootstrap), kgo.MetadataMinAge(10*time.Millisecond))
 	must(err)
 	defer client.Close()
 	admin := kadm.NewClient(client)
