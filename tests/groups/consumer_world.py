@@ -71,6 +71,10 @@ class World:
         names = {topic.topic_id: name for name, topic in self._topics.items()}
         return {names[topic_id]: set(indexes) for topic_id, indexes in partitions.items()}
 
+    @property
+    def partition_counts(self) -> Mapping[UUID, int]:
+        return {topic.topic_id: topic.partition_count for topic in self._topics.values()}
+
     def group(self, group_id: str = GROUP) -> ConsumerGroup:
         group = self.runner.machine.state.find(group_id)
         assert isinstance(group, ConsumerGroup)

@@ -26,7 +26,7 @@ def describe(
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor=preferred if preferred in limits.assignors else limits.assignors[0],
-        members=tuple(_member(member, group, topics) for member in group.members.values()),
+        members=tuple(_member(group.members[member_id], group, topics) for member_id in sorted(group.members)),
     )
 
 

@@ -15,9 +15,9 @@ from penstock.groups.core.consumer_events import ConsumerGroupHeartbeat, Consume
 from penstock.groups.core.consumer_reconcile import NOT_JOINED_EPOCH, STATIC_LEFT_EPOCH
 from penstock.groups.core.consumer_records import SubscriptionValue
 from penstock.groups.core.consumer_state import ConsumerMember
+from penstock.groups.core.consumer_target import has_new_topics, keep_target_fresh
 from penstock.groups.core.consumer_timers import renew_session, watch_revocation
 from penstock.groups.core.consumer_validation import check_epoch, check_room, known_member
-from penstock.groups.core.consumer_volatile import TopicsCompared
 from penstock.groups.core.consumer_work import ConsumerWork
 
 
@@ -26,11 +26,12 @@ def heartbeat(work: ConsumerWork, event: ConsumerGroupHeartbeat, context: Consum
     member_id = event.member_id or event.fresh_id
     before = _sender(work, event, member_id)
     _update_subscription(work, event, member_id, before)
-    _keep_target_fresh(work, context, changed=_has_new_topics(before, work.group.members[member_id]))
+    after = work.group.members[member_id].subscription
+    keep_target_fresh(work, context, changed=before is None or has_new_topics(before.subscription, after))
     work.reconcile(member_id, event.owned)
     member = work.group.members[member_id]
-    renew_session(member, work, context)
-    watch_revocation(member, before, work, context)
+    renew_session(work.group, member, context)
+    watch_revocation(work.group, before, member, context)
     return ConsumerHeartbeatAnswer(
         problem=None,
         member_id=member_id,
@@ -47,7 +48,7 @@ def _sender(work: ConsumerWork, event: ConsumerGroupHeartbeat, member_id: str) -
         sender = known_member(group, member_id, event.instance_id)
         check_epoch(sender, event.member_epoch, event.owned)
         return sender
-    check_room(group, event, work.limits)
+    check_room(group, event.member_id, event.instance_id, work.limits)
     member = group.members.get(member_id)
     holder = group.members.get(group.static_members.get(event.instance_id or "", ""))
     if event.instance_id is None or holder is None or holder is member:
@@ -91,22 +92,6 @@ def _update_subscription(
     )
     if before is None or updated != known:
         work.subscribe(member_id, updated)
-
-
-def _has_new_topics(before: ConsumerMember | None, after: ConsumerMember) -> bool:
-    if before is None:
-        return True
-    then, now = before.subscription, after.subscription
-    return then.topic_names != now.topic_names or (then.topic_regex or "") != (now.topic_regex or "")
-
-
-def _keep_target_fresh(work: ConsumerWork, context: ConsumerContext, *, changed: bool) -> None:
-    group_id = work.group.group_id
-    topics = context.topics
-    if changed or not context.known.has_compared(group_id):
-        work.refresh(topics, changed=changed)
-        context.draft.note(TopicsCompared(group_id, topics))
-    work.retarget(topics)
 
 
 def _assignment_for(

@@ -39,7 +39,7 @@ def fence(work: ConsumerWork, member_ids: Iterable[str], context: ConsumerContex
     """Takes members out. What they owned is free at once; the next heartbeat of any member shares it out."""
     for member_id in member_ids:
         work.remove(member_id)
-        stop_clocks(work.group, member_id, context)
+        stop_clocks(work.group.group_id, member_id, context)
     topics = context.known.topics
     work.refresh(topics, changed=True)
     if topics is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.errors import PenstockError, Problem
+from penstock.groups.core.classic_state import ClassicGroup
 from penstock.groups.core.consumer_context import ConsumerContext
 from penstock.groups.core.consumer_describe import describe
 from penstock.groups.core.consumer_events import (
@@ -16,15 +17,18 @@ from penstock.groups.core.consumer_events import (
 from penstock.groups.core.consumer_heartbeat import heartbeat
 from penstock.groups.core.consumer_leave import deadlines_passed, leave
 from penstock.groups.core.consumer_limits import ConsumerLimits
+from penstock.groups.core.consumer_mixed import ClassicAnswer, ClassicEvent, answer_classic, finish_removal, refused
 from penstock.groups.core.consumer_reconcile import NOT_JOINED_EPOCH
 from penstock.groups.core.consumer_state import ConsumerGroup
 from penstock.groups.core.consumer_timers import start_clocks
+from penstock.groups.core.consumer_upgrade import upgrade
 from penstock.groups.core.consumer_validation import check_request
 from penstock.groups.core.consumer_volatile import ConsumerVolatile, TopicsLearned
 from penstock.groups.core.consumer_work import ConsumerWork
 from penstock.groups.core.deadlines import Deadline
 from penstock.groups.core.draft import Draft
 from penstock.groups.core.group import Group
+from penstock.replication.core.machine import Parked
 
 
 class ConsumerProtocol:
@@ -44,12 +48,25 @@ class ConsumerProtocol:
         try:
             check_request(event, self._limits)
             work = _work_on(group, event, context)
-            answer = (leave if event.member_epoch < NOT_JOINED_EPOCH else heartbeat)(work, event, context)
-            work.finish(draft)
+            if event.member_epoch >= NOT_JOINED_EPOCH:
+                answer = heartbeat(work, event, context)
+                work.finish(draft)
+            else:
+                had_modern = work.group.has_modern_members
+                answer = leave(work, event, context)
+                finish_removal(work, had_modern, context)
         except PenstockError as error:
             draft.discard()
             return ConsumerHeartbeatAnswer(problem=error.problem, text=str(error), member_id=event.member_id)
         return answer
+
+    def classic_member(self, group: ConsumerGroup, event: ClassicEvent, draft: Draft) -> ClassicAnswer | Parked:
+        """Requests of the classic protocol, from members that have yet to be upgraded."""
+        try:
+            return answer_classic(group, event, self._context(draft))
+        except PenstockError as error:
+            draft.discard()
+            return refused(event, error.problem)
 
     def describe(self, group_id: str, group: Group | None) -> DescribedConsumerGroup:
         return describe(group_id, group, self._known.topics, self._limits)
@@ -57,7 +74,7 @@ class ConsumerProtocol:
     def deadlines_passed(self, group: ConsumerGroup, deadlines: Iterable[Deadline], draft: Draft) -> None:
         work = ConsumerWork(group, self._limits)
         deadlines_passed(work, deadlines, self._context(draft))
-        work.finish(draft)
+        finish_removal(work, group.has_modern_members, self._context(draft))
 
     def start_clocks(self, group: ConsumerGroup, draft: Draft) -> None:
         start_clocks(group, self._context(draft))
@@ -76,8 +93,8 @@ def _work_on(group: Group | None, event: ConsumerGroupHeartbeat, context: Consum
         return ConsumerWork(group, context.limits)
     if event.member_epoch != NOT_JOINED_EPOCH:
         raise PenstockError(Problem.UNKNOWN_MEMBER, f"{event.member_id} is not a member of group {event.group_id}")
-    if group is not None and not group.is_empty:
-        raise PenstockError(Problem.UNKNOWN_GROUP, f"group {event.group_id} has members that use the classic protocol")
+    if isinstance(group, ClassicGroup) and not group.is_empty:
+        return upgrade(group, context)
     if group is not None:
         context.draft.write(*group.tombstones())
     return ConsumerWork(ConsumerGroup(event.group_id), context.limits, is_copy=True)

@@ -71,6 +71,10 @@ class ConsumerGroup:
         return not self.members
 
     @property
+    def has_modern_members(self) -> bool:
+        return any(not member.is_classic for member in self.members.values())
+
+    @property
     def state_name(self) -> str:
         if not self.members:
             return "Empty"

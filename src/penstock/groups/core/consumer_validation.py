@@ -8,13 +8,15 @@ from penstock.groups.core.consumer_events import ConsumerGroupHeartbeat
 from penstock.groups.core.consumer_limits import ConsumerLimits
 from penstock.groups.core.consumer_reconcile import NOT_JOINED_EPOCH, STATIC_LEFT_EPOCH, is_subset
 from penstock.groups.core.consumer_state import ConsumerGroup, ConsumerMember
+from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS
 from penstock.groups.core.regex import check_pattern
 
 
 def check_request(event: ConsumerGroupHeartbeat, limits: ConsumerLimits) -> None:
     """What is wrong with the request itself, whatever the group."""
-    if not event.group_id:
-        raise PenstockError(Problem.INVALID_GROUP_ID, "the group id is empty")
+    if not 0 < len(event.group_id) <= MAX_GROUP_ID_CHARACTERS:
+        text = f"a group id has 1 to {MAX_GROUP_ID_CHARACTERS} characters"
+        raise PenstockError(Problem.INVALID_GROUP_ID, text)
     if event.instance_id == "" or event.rack_id == "":
         raise _invalid("instance id and rack id are either absent or not empty")
     if event.member_epoch < STATIC_LEFT_EPOCH:
@@ -41,8 +43,8 @@ def _check_join(event: ConsumerGroupHeartbeat) -> None:
         raise _invalid("a member that joins has to subscribe to topics, by name or by pattern")
 
 
-def check_room(group: ConsumerGroup, event: ConsumerGroupHeartbeat, limits: ConsumerLimits) -> None:
-    is_known = event.member_id in group.members or event.instance_id in group.static_members
+def check_room(group: ConsumerGroup, member_id: str, instance_id: str | None, limits: ConsumerLimits) -> None:
+    is_known = member_id in group.members or instance_id in group.static_members
     if not is_known and len(group.members) >= limits.max_size:
         text = f"group {group.group_id} has {limits.max_size} members already: group.consumer.max.size allows no more"
         raise PenstockError(Problem.GROUP_FULL, text)

@@ -52,6 +52,7 @@ class ConsumerWork:
                 text = f"the group needs {size} bytes in one write: at most {draft.limits.max_group_bytes} are allowed"
                 raise PenstockError(Problem.GROUP_FULL, text)
         draft.write(*self._records)
+        self._records = []
 
     def write(self, *records: ConsumerRecord) -> None:
         # Heartbeats that change nothing, nearly all of them, cost no copy.

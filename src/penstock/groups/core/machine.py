@@ -13,10 +13,6 @@ from penstock.groups.core.answers import (
     Done,
     GroupAnswer,
     GroupDeletion,
-    HeartbeatAnswer,
-    JoinAnswer,
-    LeaveAnswer,
-    SyncAnswer,
 )
 from penstock.groups.core.classic import ClassicProtocol
 from penstock.groups.core.classic_rebalance import renew_session
@@ -28,6 +24,7 @@ from penstock.groups.core.consumer_events import (
     TopicsChanged,
 )
 from penstock.groups.core.consumer_limits import ConsumerLimits
+from penstock.groups.core.consumer_mixed import refused
 from penstock.groups.core.consumer_protocol import ConsumerProtocol
 from penstock.groups.core.consumer_state import ConsumerGroup
 from penstock.groups.core.draft import Draft, GroupDecision
@@ -101,10 +98,10 @@ class GroupsMachine:
     def _membership(self, event: MembershipEvent, draft: Draft) -> GroupAnswer | Parked:
         group = self.state.find(event.group_id)
         if not 0 < len(event.group_id) <= MAX_GROUP_ID_CHARACTERS:
-            return _refused(event, Problem.INVALID_GROUP_ID)
+            return refused(event, Problem.INVALID_GROUP_ID)
         if isinstance(group, ConsumerGroup):
             if not isinstance(event, JoinGroup) or not group.is_empty:
-                return _refused(event, Problem.INCONSISTENT_GROUP_PROTOCOL)
+                return self._consumer.classic_member(group, event, draft)
             group = _as_classic(group, draft)
         match event:
             case MemberHeartbeat():
@@ -207,15 +204,3 @@ def _as_classic(group: ConsumerGroup, draft: Draft) -> ClassicGroup:
     classic = ClassicGroup(group.group_id, generation=group.epoch, state_since_ms=draft.now_ms)
     draft.write(*group.tombstones(), classic.stored())
     return classic
-
-
-def _refused(event: MembershipEvent, problem: Problem) -> GroupAnswer:
-    match event:
-        case JoinGroup():
-            return JoinAnswer(problem, event.member_id)
-        case SyncGroup():
-            return SyncAnswer(problem)
-        case MemberHeartbeat():
-            return HeartbeatAnswer(problem)
-        case LeaveGroup():
-            return LeaveAnswer(problem)
