@@ -87,6 +87,10 @@ class _Fault:
     times: int
 
 
+class PowerLost(Exception):
+    """In the middle of something. Not an OSError: nobody is left to handle it."""
+
+
 class PowerCutFile:
     def __init__(self, disk: PowerCutDisk, node: _Node, path: str) -> None:
         self._disk = disk
@@ -162,6 +166,7 @@ class PowerCutDisk:
         self._root = _Directory()
         self._changes = 0
         self._faults: list[_Fault] = []
+        self._operations_left: int | None = None
 
     # The disk
 
@@ -180,6 +185,7 @@ class PowerCutDisk:
         return PowerCutFile(self, node, path)
 
     def exists(self, path: str) -> bool:
+        self.trip("exists", path)
         try:
             self._find(path)
         except FileNotFoundError:
@@ -190,6 +196,7 @@ class PowerCutDisk:
         return sorted(self._directory(path).entries)
 
     def make_directory(self, path: str) -> None:
+        self.trip("make_directory", path)
         directory = self._root
         for name in _parts(path):
             following = directory.entries.get(name)
@@ -229,6 +236,9 @@ class PowerCutDisk:
     def cut_power(self, choose: Random) -> None:
         """Keeps what `choose` wants of everything that is not synced. Open files are dead from now on."""
         self.cuts += 1
+        self._operations_left = None
+        self._faults = []
+        self.short_write = None
         # Often all or nothing of a kind survives, and that is where the interesting cases are.
         chance = choose.choice((0.0, 0.5, 0.9, 1.0))
         nodes, changes = self._unsettled()
@@ -243,6 +253,10 @@ class PowerCutDisk:
     def fail_next(self, operation: str, number: int, *, path_part: str = "", times: int = 1) -> None:
         """The next `times` calls of `operation` on such a path raise this error."""
         self._faults.append(_Fault(operation, number, path_part, times))
+
+    def lose_power_after(self, operations: int | None) -> None:
+        """So many more calls go through, then each raises PowerLost until the power was cut. None: no such thing."""
+        self._operations_left = operations
 
     def damage(self, path: str, position: int, data: bytes) -> None:
         """The device has other bytes than those that were written."""
@@ -259,6 +273,10 @@ class PowerCutDisk:
     # Within
 
     def trip(self, operation: str, path: str) -> None:
+        if self._operations_left is not None:
+            if self._operations_left <= 0:
+                raise PowerLost
+            self._operations_left -= 1
         for fault in self._faults:
             if fault.operation == operation and fault.path_part in path:
                 fault.times -= 1

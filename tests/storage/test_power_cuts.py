@@ -10,14 +10,14 @@ from typing import NamedTuple
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.disk.power import PowerCutDisk
+from tests.disk.power import PowerCutDisk, PowerLost
 from tests.storage.batches import NOW_MS, batch_of, headers_in
 
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
 from penstock.storage.deletion import Deletion
 from penstock.storage.log import Log, SyncTicket
-from penstock.wire.batch import HEADER_BYTES, read_header
+from penstock.wire.batch import HEADER_BYTES, read_header, stamp
 
 DIRECTORY = "/data/topics/t/partition-0"
 SCALE = int(os.environ.get("PENSTOCK_TORTURE", "1"))
@@ -158,19 +158,23 @@ class LogUnderFire(RuleBasedStateMachine):
             base_sequence=sequence,
         )
         expected = self.log.end_offset
+        last_sequence = sequence + records - 1 if producer_id >= 0 else -1
+        stamped = bytearray(batch)
+        stamp(stamped, expected, self.epoch)
+        # From now on it may be found, even if the power fails before anybody is told.
+        self.sent[expected] = Sent(expected, expected + records, bytes(stamped), producer_id, last_sequence)
         try:
             appended = self.log.append(batch, read_header(batch), leader_epoch=self.epoch, now_ms=self.now_ms)
         except PenstockError as error:
             assert error.problem is Problem.STORAGE_FAILED
             assert self.log.end_offset == expected
+            del self.sent[expected]
             self.failed = self.log.failure is not None
             return
         assert (appended.base_offset, appended.duplicate) == (expected, False)
-        last_sequence = sequence + records - 1 if producer_id >= 0 else -1
-        self.sent[expected] = Sent(expected, appended.next_offset, bytes(batch), producer_id, sequence)
+        assert appended.next_offset == expected + records
         if producer_id >= 0:
             self.sequences[producer_id] = last_sequence
-            self.sent[expected] = self.sent[expected]._replace(sequence=last_sequence)
 
     @precondition(lambda self: self.ticket is None)
     @rule(checkpoint=st.booleans())
@@ -290,11 +294,60 @@ class LogUnderFire(RuleBasedStateMachine):
 
     # What happens to it
 
-    @rule(seed=st.integers(0, 2**32))
-    def power_cut(self, seed: int) -> None:
-        self.disk.cut_power(Random(seed))
-        self.open()
+    @rule(seed=st.integers(0, 2**32), again_after=st.none() | st.integers(0, 25))
+    def power_cut(self, seed: int, again_after: int | None) -> None:
+        """And perhaps once more while the log is being recovered."""
+        choose = Random(seed)
+        self.disk.cut_power(choose)
+        self.disk.lose_power_after(again_after)
+        try:
+            self.open()
+        except PowerLost:
+            self.disk.cut_power(choose)
+            self.open()
+        self.disk.lose_power_after(None)
         self.after_reopening()
+
+    @precondition(lambda self: not self.failed)
+    @rule(
+        action=st.sampled_from(["append", "sync", "checkpoint", "retain", "delete", "truncate", "restart"]),
+        part=st.floats(0, 1),
+        operations=st.integers(0, 25),
+        seed=st.integers(0, 2**32),
+    )
+    def power_cut_within(self, action: str, part: float, operations: int, seed: int) -> None:
+        """In the middle of what a broker does, at any call that reaches the disk."""
+        self.disk.lose_power_after(operations)
+        try:
+            self.act(action, part)
+        except PowerLost:
+            self.power_cut(seed, None)
+        self.disk.lose_power_after(None)
+
+    def act(self, action: str, part: float) -> None:
+        must, end_offset = self.must, self.log.end_offset
+        match action:
+            case "append":
+                self.append(2, round(700 * part), 1)
+            case "sync" | "checkpoint":
+                self.sync(action == "checkpoint")
+            case "retain":
+                # The log may drop anything that it must have, should the power be lost before it says so.
+                self.possible_start = max(self.possible_start, must)
+                self.retain(part)
+                while self.deletions:
+                    self.delete_files()
+                self.possible_start = self.log.start_offset
+            case "delete":
+                self.possible_start = max(self.possible_start, round(must * part))
+                self.delete_records(part)
+            case "truncate":
+                holding = [base for base in self.sent if base <= round(end_offset * part)]
+                self.must = min(must, max(holding, default=0))
+                self.truncate(part)
+                self.must = self.log.synced_offset
+            case "restart":
+                self.restart()
 
     @rule()
     def kill(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 from typing import NamedTuple
 
 from penstock.config.log import LogSettings
@@ -24,8 +23,6 @@ from penstock.storage.truncation import truncate
 from penstock.wire.batch import BatchHeader, stamp, stamp_append_time
 
 __all__ = ["Appended", "Log", "Slice", "SyncTicket"]
-
-logger = logging.getLogger(__name__)
 
 NO_APPEND_TIME = -1
 # Offsets in a segment's index have 32 bits.
@@ -172,11 +169,8 @@ class Log(LogState):
         if not self.commit.finish(ticket) or self.failure is not None:
             return
         self.synced_offset = max(self.synced_offset, ticket.end_offset)
-        if ticket.checkpoint_error is not None:
-            self.checkpoint_failed()
-            logger.warning(
-                "log.checkpoint.failed", extra={"directory": self.directory, "why": str(ticket.checkpoint_error)}
-            )
+        if ticket.has_checkpoint:
+            self.checkpoint_written(ticket.checkpoint_error)
 
     def checkpoint(self) -> None:
         """Everything synced and written down, so that the next start reads nothing. Blocking. Raises OSError."""

@@ -99,8 +99,8 @@ class Recovery:
     def _sweep(self, rows: dict[int, SegmentRow]) -> list[tuple[int, int]]:
         """Base offset and generation of the segments that count; what an interrupted step left is removed.
 
-        That is temporary files, segments below the start, other generations than the checkpoint's, and parts of any
-        of them. Without a checkpoint the newest generation counts: it got its name when it was complete.
+        That is temporary files, segments below the start, those that the checkpoint would know if they counted, and
+        parts of any of them. Without a checkpoint the newest generation counts: it got its name when it was complete.
         """
         present: dict[int, int] = {}
         for name in self._names:
@@ -112,8 +112,10 @@ class Recovery:
                 elif row is None or f"{base_offset:020d}{_tag(row.generation)}{LOG_SUFFIX}" not in self._names:
                     present[base_offset] = max(generation, present.get(base_offset, 0))
         base_offsets = sorted(present)
-        for base_offset, following in pairwise(base_offsets):
-            if following <= self._start_offset:
+        below_start = {before for before, after in pairwise(base_offsets) if after <= self._start_offset}
+        for base_offset in base_offsets:
+            unknown = base_offset not in rows and base_offset < self._checkpoint.recovery_offset
+            if unknown or base_offset in below_start:
                 del present[base_offset]
         for name in sorted(self._names):
             match = _SEGMENT_FILE.fullmatch(name)
@@ -171,7 +173,7 @@ class Recovery:
                     segment.created_ms = min(self._now_ms, header.max_timestamp)
                 position, expected = found + header.size, header.next_offset
                 segment.grow(header.size, header.base_offset, expected, header.max_timestamp, self._interval_bytes)
-                if header.base_offset >= self._checkpoint.recovery_offset:
+                if expected > self._checkpoint.recovery_offset:
                     self._epochs.assign(header.leader_epoch, header.base_offset)
                     if header.producer_id >= 0:
                         self._producers.record(header, header.base_offset, header.max_timestamp, self._now_ms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,8 @@ from penstock.storage.sealed import seal
 from penstock.storage.segment import SNAPSHOT_SUFFIX, Segment
 from penstock.storage.sync import GroupCommit
 from penstock.units import MIB
+
+logger = logging.getLogger(__name__)
 
 # A scan reads a gigabyte in half a second and looks at forty thousand batches in a tenth: checkpoints so far apart
 # keep recovery of one log to about that tenth, and cost a few syncs of small files each.
@@ -58,6 +61,7 @@ class LogState:
         self.appended_batches = 0
         self.checkpointed_bytes = 0
         self.checkpointed_batches = 0
+        self._gathered = (0, 0)
         self.synced_bytes = 0
         self.unsynced_since_ms = 0
         # Base offsets and positions of the newest batches of the active segment, all written by this process.
@@ -144,11 +148,15 @@ class LogState:
             if segment.indexes is not None
             for block in segment.indexes.take_blocks(segment.size)
         ]
-        self.checkpointed_bytes, self.checkpointed_batches = self.appended_bytes, self.appended_batches
+        self._gathered = (self.appended_bytes, self.appended_batches)
         return partial(self.files.write, self.files.take_turn(), blocks, content)
 
-    def checkpoint_failed(self) -> None:
-        """What was counted as saved may not be."""
+    def checkpoint_written(self, error: OSError | None) -> None:
+        """What `gather_checkpoint` gave out was done, or failed: then what was counted as saved may not be."""
+        if error is None:
+            self.checkpointed_bytes, self.checkpointed_batches = self._gathered
+            return
+        logger.warning("log.checkpoint.failed", extra={"directory": self.directory, "why": str(error)})
         for segment in self.segments:
             if segment.indexes is not None:
                 segment.indexes.forget_saved()

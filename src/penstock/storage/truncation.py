@@ -32,6 +32,7 @@ def truncate(log: LogState, offset: int) -> None:
         log.latest_epoch = log.epochs.latest
         log.producer_states = _producers_at(log, end_offset)
         log.gather_checkpoint()()
+        log.checkpoint_written(None)
         for segment in reversed(dropped):
             segment.remove_files()
         log.disk.sync_directory(log.directory)
@@ -64,10 +65,12 @@ def _find(log: LogState, offset: int) -> tuple[list[Segment], Segment | None, in
             if header.next_offset > offset:
                 position, end_offset = found, header.base_offset
                 break
+    if end_offset < log.start_offset:
+        # The log starts inside this batch, so nothing is left.
+        return [], None, 0, log.start_offset
     if position == 0:
-        before = log.segments[:place]
-        return before, None, 0, max(end_offset, log.start_offset)
-    return log.segments[: place + 1], segment, position, max(end_offset, log.start_offset)
+        return log.segments[:place], None, 0, end_offset
+    return log.segments[: place + 1], segment, position, end_offset
 
 
 def _producers_at(log: LogState, end_offset: int) -> ProducerStates:

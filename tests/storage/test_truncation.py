@@ -1,0 +1,126 @@
+"""Taking back the end of a log."""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.disk.power import PowerCutDisk
+from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents, sync
+
+from penstock.config.log import LogSettings
+from penstock.errors import PenstockError, Problem
+from penstock.storage.log import Log
+
+DIRECTORY = "/data/p"
+
+
+def opened(disk: PowerCutDisk) -> Log:
+    return Log.open(disk, DIRECTORY, LogSettings(segment_bytes=1024, index_interval_bytes=300), now_ms=NOW_MS)
+
+
+def filled(disk: PowerCutDisk) -> Log:
+    """Thirty batches of two records, by two producers in turn, in three epochs."""
+    log = opened(disk)
+    for number in range(30):
+        batch = batch_of(
+            b"%d" % number * 20,
+            b"x",
+            timestamp_ms=NOW_MS + number,
+            producer_id=number % 2,
+            producer_epoch=0,
+            base_sequence=number // 2 * 2,
+        )
+        append(log, batch, leader_epoch=number // 10)
+    return log
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 59), st.booleans())
+def test_a_truncated_log_is_as_if_the_end_had_never_been(offset: int, synced: bool) -> None:
+    disk = PowerCutDisk()
+    log = filled(disk)
+    before = contents(log)
+    if synced:
+        sync(log)
+    log.truncate_to(offset)
+    end = offset - offset % 2
+    assert log.end_offset == log.synced_offset == end
+    assert contents(log) == {base: content for base, content in before.items() if base < end}
+    disk.cut_power(Random(offset))
+    again = opened(disk)
+    for candidate in (log, again):
+        if candidate is again:
+            assert contents(again) == {base: content for base, content in before.items() if base < end}
+        assert candidate.latest_epoch == ((end - 1) // 20 if end else None)
+        assert candidate.end_offset_for_epoch(0) == ((0, min(end, 20)) if end else (-1, -1))
+        known = {entry.producer_id: entry.last_sequence for entry in candidate.producers()}
+        expected = {place % 2: place // 2 * 2 + 1 for place in range(end // 2)}
+        assert known == expected
+    newest = again.max_timestamp()
+    assert (newest.timestamp_ms if newest else None) == (NOW_MS + end // 2 - 1 if end else None)
+
+
+def test_what_is_appended_afterwards_takes_the_place_of_what_was_there() -> None:
+    disk = PowerCutDisk()
+    log = filled(disk)
+    log.truncate_to(24)
+    for number in range(5):
+        assert append(log, batch_of(b"new", b"%d" % number), leader_epoch=7).base_offset == 24 + 2 * number
+    log.close()
+    again = opened(disk)
+    assert again.end_offset == 34
+    assert list(contents(again)) == list(range(0, 34, 2))
+    assert again.end_offset_for_epoch(6) == (1, 24)
+    assert again.end_offset_for_epoch(7) == (7, 34)
+
+
+def test_a_sync_in_flight_claims_nothing_that_was_taken_back() -> None:
+    disk = PowerCutDisk()
+    log = filled(disk)
+    ticket = log.begin_sync(checkpoint=True)
+    assert ticket is not None
+    log.truncate_to(10)
+    append(log, batch_of(b"new"), leader_epoch=5)
+    ticket.run()
+    log.finish_sync(ticket)
+    assert log.synced_offset == 10
+    disk.cut_power(Random(3))
+    assert opened(disk).end_offset in (10, 11)
+
+
+def test_a_read_in_flight_notices() -> None:
+    log = filled(PowerCutDisk())
+    piece = log.read(50, 10_000, upto=60, at_least_one=True)
+    log.truncate_to(50)
+    append(log, batch_of(b"new", b"other"), leader_epoch=5)
+    with pytest.raises(PenstockError) as refusal:
+        piece.load()
+    assert refusal.value.problem is Problem.OFFSET_NOT_AVAILABLE
+    assert bytes_at(log, 50)
+
+
+def test_beyond_the_end_is_nothing_to_do() -> None:
+    log = filled(PowerCutDisk())
+    log.truncate_to(60)
+    assert log.end_offset == 60
+
+
+@pytest.mark.parametrize("operation", ["sync", "truncate", "remove", "sync_directory", "rename"])
+def test_a_truncation_that_fails_ends_the_log_and_a_new_opening_has_all_that_must_be(operation: str) -> None:
+    disk = PowerCutDisk()
+    log = filled(disk)
+    before = contents(log)
+    sync(log)
+    disk.fail_next(operation, errno.EIO)
+    with pytest.raises(PenstockError) as refusal:
+        log.truncate_to(31)
+    assert refusal.value.problem is Problem.STORAGE_FAILED
+    with pytest.raises(PenstockError):
+        append(log, batch_of(b"x"), leader_epoch=9)
+    again = opened(disk)
+    assert again.end_offset >= 30
+    assert contents(again) == {base: content for base, content in before.items() if base < again.end_offset}
