@@ -26,10 +26,17 @@ SETTINGS = {"connections.max.idle.ms": "600000"}
 
 
 class Broker:
-    def __init__(self, bootstrap: str, http: str = "", process: subprocess.Popen[bytes] | None = None) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        http: str = "",
+        process: subprocess.Popen[bytes] | None = None,
+        log: Path | None = None,
+    ) -> None:
         self.bootstrap = bootstrap
         self._http = http
         self._process = process
+        self._log = log
         self._numbers = itertools.count()
         self._run = os.urandom(3).hex()
 
@@ -70,6 +77,12 @@ class Broker:
         yield
         grown = _status(process, "VmHWM") - before
         assert grown <= size, f"memory grew by {grown:,} bytes, {size:,} are allowed"
+
+    def log_text(self) -> str:
+        """All that the broker has said since its start."""
+        if self._log is None:
+            pytest.skip("the log of a broker elsewhere cannot be seen")
+        return self._log.read_text()
 
     def unexpected_errors(self) -> int:
         """Requests that ended in a bug, by the broker's own count."""
@@ -115,12 +128,13 @@ def broker_process(directory: Path) -> Iterator[Broker]:
     command += ["--data-dir", str(directory / "data")]
     for name, value in SETTINGS.items():
         command += ["--set", f"{name}={value}"]
-    with (directory / "broker.log").open("wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    log = directory / "broker.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
     try:
         eventually(lambda: process.poll() is not None or _answers(bootstrap), "the broker answers")
-        assert process.poll() is None, (directory / "broker.log").read_text()
-        yield Broker(bootstrap, http, process)
+        assert process.poll() is None, log.read_text()
+        yield Broker(bootstrap, http, process, log)
     finally:
         process.terminate()
         process.wait(timeout=20)

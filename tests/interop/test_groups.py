@@ -51,6 +51,17 @@ def test_a_group_reads_several_topics(server: Server, join: Join) -> None:
     arrived(members, server.write(first, 2, "first") + server.write(second, 3, "second"))
 
 
+def test_a_regular_expression_finds_topics_that_come_later(server: Server, join: Join) -> None:
+    """The client matches names itself here, against the metadata of all topics."""
+    first, group = server.topic(partitions=2), server.name("group")
+    stem = first.rsplit("-", 1)[0]
+    member = join("confluent", group, f"^{stem}-.*")
+    eventually(lambda: (first, 1) in member.assignment, "the topic that was there")
+    second = server.topic(partitions=2)
+    eventually(lambda: (second, 1) in member.assignment, "the topic that came later")
+    arrived([member], server.write(second, 2, "second"))
+
+
 @pytest.mark.parametrize("library", ["confluent", "aio", "kafka_python"])
 def test_static_member_comes_back_to_its_partitions(server: Server, join: Join, library: str) -> None:
     topic, group = server.topic(partitions=4), server.name("group")
