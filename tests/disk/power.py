@@ -87,10 +87,6 @@ class _Fault:
     times: int
 
 
-class PowerLost(Exception):
-    """In the middle of something. Not an OSError: nobody is left to handle it."""
-
-
 class PowerCutFile:
     def __init__(self, disk: PowerCutDisk, node: _Node, path: str) -> None:
         self._disk = disk
@@ -166,7 +162,6 @@ class PowerCutDisk:
         self._root = _Directory()
         self._changes = 0
         self._faults: list[_Fault] = []
-        self._operations_left: int | None = None
 
     # The disk
 
@@ -236,7 +231,6 @@ class PowerCutDisk:
     def cut_power(self, choose: Random) -> None:
         """Keeps what `choose` wants of everything that is not synced. Open files are dead from now on."""
         self.cuts += 1
-        self._operations_left = None
         self._faults = []
         self.short_write = None
         # Often all or nothing of a kind survives, and that is where the interesting cases are.
@@ -254,10 +248,6 @@ class PowerCutDisk:
         """The next `times` calls of `operation` on such a path raise this error."""
         self._faults.append(_Fault(operation, number, path_part, times))
 
-    def lose_power_after(self, operations: int | None) -> None:
-        """So many more calls go through, then each raises PowerLost until the power was cut. None: no such thing."""
-        self._operations_left = operations
-
     def damage(self, path: str, position: int, data: bytes) -> None:
         """The device has other bytes than those that were written."""
         node = self._find(path)
@@ -273,10 +263,6 @@ class PowerCutDisk:
     # Within
 
     def trip(self, operation: str, path: str) -> None:
-        if self._operations_left is not None:
-            if self._operations_left <= 0:
-                raise PowerLost
-            self._operations_left -= 1
         for fault in self._faults:
             if fault.operation == operation and fault.path_part in path:
                 fault.times -= 1

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import errno
-import os
 from random import Random
 from typing import NamedTuple
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.disk.power import PowerCutDisk, PowerLost
+from tests.disk.crash import CrashingDisk, PowerOff
+from tests.scale import examples
 from tests.storage.batches import NOW_MS, batch_of, headers_in
 
 from penstock.config.log import LogSettings
@@ -20,7 +20,6 @@ from penstock.storage.log import Log, SyncTicket
 from penstock.wire.batch import HEADER_BYTES, read_header, stamp
 
 DIRECTORY = "/data/topics/t/partition-0"
-SCALE = int(os.environ.get("PENSTOCK_TORTURE", "1"))
 SETTINGS = LogSettings(
     segment_bytes=1500,
     segment_ms=50_000,
@@ -46,7 +45,7 @@ class LogUnderFire(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.disk = PowerCutDisk()
+        self.disk = CrashingDisk()
         self.now_ms = NOW_MS
         self.numbers = 0
         self.must = 0
@@ -299,13 +298,14 @@ class LogUnderFire(RuleBasedStateMachine):
         """And perhaps once more while the log is being recovered."""
         choose = Random(seed)
         self.disk.cut_power(choose)
-        self.disk.lose_power_after(again_after)
+        self.disk.operations_left = again_after
         try:
             self.open()
-        except PowerLost:
+        except PowerOff:
+            self.disk.operations_left = None
             self.disk.cut_power(choose)
             self.open()
-        self.disk.lose_power_after(None)
+        self.disk.operations_left = None
         self.after_reopening()
 
     @precondition(lambda self: not self.failed)
@@ -317,12 +317,13 @@ class LogUnderFire(RuleBasedStateMachine):
     )
     def power_cut_within(self, action: str, part: float, operations: int, seed: int) -> None:
         """In the middle of what a broker does, at any call that reaches the disk."""
-        self.disk.lose_power_after(operations)
+        self.disk.operations_left = operations
         try:
             self.act(action, part)
-        except PowerLost:
+        except PowerOff:
+            self.disk.operations_left = None
             self.power_cut(seed, None)
-        self.disk.lose_power_after(None)
+        self.disk.operations_left = None
 
     def act(self, action: str, part: float) -> None:
         must, end_offset = self.must, self.log.end_offset
@@ -394,7 +395,7 @@ class LogUnderFire(RuleBasedStateMachine):
 
 
 LogUnderFire.TestCase.settings = settings(
-    max_examples=100 * SCALE,
+    max_examples=examples(100),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -50,8 +50,12 @@ def newest(segments: Sequence[Segment], start_offset: int, interval_bytes: int) 
     best: TimestampedOffset | None = None
     for segment in living:
         for position, header in segment.batches(0):
-            if header.next_offset > start_offset and (best is None or header.max_timestamp > best.timestamp_ms):
-                best = _record_in(segment, position, header, header.max_timestamp, start_offset) or best
+            best_ms = best.timestamp_ms if best is not None else -1
+            while header.next_offset > start_offset and header.max_timestamp > best_ms:
+                newer = _record_in(segment, position, header, best_ms + 1, start_offset)
+                if newer is None:
+                    break
+                best, best_ms = newer, newer.timestamp_ms
     return best
 
 

@@ -1,0 +1,69 @@
+"""The real disk does what the seam promises."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from penstock.disk.interface import read_whole, replace_atomically, write_fully
+from penstock.disk.local import LocalDisk
+
+
+def test_files_are_read_as_written(tmp_path: Path) -> None:
+    disk = LocalDisk()
+    file = disk.open(f"{tmp_path}/a", create=True)
+    assert file.write([b"hello ", bytearray(b"wor"), memoryview(b"ld")], 3) == 11
+    file.sync()
+    assert file.size() == 14
+    assert file.read(0, 100) == b"\0\0\0hello world"
+    assert file.read(3, 5) == b"hello"
+    assert file.read(100, 5) == b""
+    file.truncate(8)
+    assert read_whole(disk, f"{tmp_path}/a") == b"\0\0\0hello"
+
+
+def test_a_cached_read_is_whole_or_nothing(tmp_path: Path) -> None:
+    file = LocalDisk().open(f"{tmp_path}/a", create=True)
+    write_fully(file, [b"x" * 100_000], 0)
+    cached = file.read_cached(10, 50_000)
+    assert cached is None or bytes(cached) == b"x" * 50_000
+    assert file.read_cached(99_999, 2) is None, "beyond the end"
+
+
+def test_a_missing_file_is_made_only_if_asked(tmp_path: Path) -> None:
+    disk = LocalDisk()
+    with pytest.raises(FileNotFoundError):
+        disk.open(f"{tmp_path}/a")
+    disk.open(f"{tmp_path}/a", create=True)
+    assert disk.exists(f"{tmp_path}/a")
+    assert disk.list_directory(str(tmp_path)) == ["a"]
+
+
+def test_a_file_nobody_refers_to_is_closed(tmp_path: Path) -> None:
+    disk = LocalDisk()
+    before = set(os.listdir("/proc/self/fd"))
+    file = disk.open(f"{tmp_path}/a", create=True)
+    assert len(set(os.listdir("/proc/self/fd")) - before) == 1
+    del file
+    assert set(os.listdir("/proc/self/fd")) <= before
+    twice = disk.open(f"{tmp_path}/a")
+    twice.close()
+    twice.close()
+
+
+def test_directories(tmp_path: Path) -> None:
+    disk = LocalDisk()
+    disk.make_directory(f"{tmp_path}/a/b/c")
+    disk.make_directory(f"{tmp_path}/a/b/c")
+    replace_atomically(disk, f"{tmp_path}/a/b/c/file", b"1")
+    replace_atomically(disk, f"{tmp_path}/a/b/c/file", b"22")
+    assert read_whole(disk, f"{tmp_path}/a/b/c/file") == b"22"
+    assert disk.list_directory(f"{tmp_path}/a/b/c") == ["file"]
+    disk.rename(f"{tmp_path}/a/b", f"{tmp_path}/moved")
+    disk.sync_directory(str(tmp_path))
+    disk.remove(f"{tmp_path}/moved/c/file")
+    disk.remove_directory(f"{tmp_path}/moved")
+    assert disk.list_directory(str(tmp_path)) == ["a"]
+    assert disk.space(str(tmp_path)).free_bytes > 0

@@ -1,0 +1,71 @@
+"""Which directory belongs to which topic."""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+from uuid import UUID
+
+import pytest
+from tests.disk.power import PowerCutDisk
+
+from penstock.disk.interface import read_whole, replace_atomically
+from penstock.storage.directories import PartitionDirectories
+
+OLD, NEW = UUID(int=1), UUID(int=2)
+
+
+def test_a_claimed_directory_survives_a_power_cut() -> None:
+    disk = PowerCutDisk()
+    paths = [PartitionDirectories(disk, "/data").claim("orders", OLD, number) for number in range(3)]
+    disk.cut_power(Random(1))
+    directories = PartitionDirectories(disk, "/data")
+    assert [(row.topic, row.topic_id, row.partition, row.path) for row in directories.existing()] == [
+        ("orders", OLD, number, path) for number, path in enumerate(paths)
+    ]
+    assert paths[1] == "/data/topics/orders/partition-1"
+
+
+def test_a_topic_made_anew_does_not_inherit_old_records() -> None:
+    disk = PowerCutDisk()
+    directories = PartitionDirectories(disk, "/data")
+    path = directories.claim("orders", OLD, 0)
+    replace_atomically(disk, f"{path}/records", b"old")
+    assert directories.claim("orders", OLD, 0) == path
+    assert read_whole(disk, f"{path}/records") == b"old"
+    assert directories.claim("orders", NEW, 0) == path
+    assert disk.list_directory(path) == []
+    assert disk.list_directory("/data/deleted") == []
+
+
+def test_a_directory_whose_topic_id_was_never_written_belongs_to_nobody() -> None:
+    disk = PowerCutDisk()
+    disk.make_directory("/data/topics/orders/partition-0")
+    replace_atomically(disk, "/data/topics/orders/partition-0/records", b"whose?")
+    directories = PartitionDirectories(disk, "/data")
+    assert directories.existing() == []
+    assert disk.list_directory(directories.claim("orders", NEW, 0)) == []
+
+
+def test_a_removed_topic_stays_removed_after_a_power_cut() -> None:
+    disk = PowerCutDisk()
+    directories = PartitionDirectories(disk, "/data")
+    directories.claim("orders", OLD, 0)
+    directories.claim("orders.v2", OLD, 0)
+    directories.remove_topic("orders")
+    directories.remove_topic("never-there")
+    disk.cut_power(Random(2))
+    assert [row.topic for row in PartitionDirectories(disk, "/data").existing()] == ["orders.v2"]
+
+
+def test_what_an_interrupted_removal_left_is_swept_up() -> None:
+    disk = PowerCutDisk()
+    directories = PartitionDirectories(disk, "/data")
+    directories.claim("orders", OLD, 0)
+    disk.fail_next("remove", errno.EIO)
+    with pytest.raises(OSError):
+        directories.remove_topic("orders")
+    assert directories.existing() == []
+    assert len(disk.list_directory("/data/deleted")) == 1
+    PartitionDirectories(disk, "/data").sweep()
+    assert disk.list_directory("/data/deleted") == []
