@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from penstock.errors import PenstockError
@@ -31,9 +31,9 @@ def first_at_or_after(
         position = segment.ready_indexes(interval_bytes).before_time(timestamp_ms)
         for found, header in segment.batches(position):
             if header.max_timestamp >= timestamp_ms and header.next_offset > start_offset:
-                record = _record_in(segment, found, header, timestamp_ms, start_offset)
-                if record is not None:
-                    return record
+                for record in _records_in(segment, found, header, start_offset):
+                    if record.timestamp_ms >= timestamp_ms:
+                        return record
     return None
 
 
@@ -46,33 +46,30 @@ def newest(segments: Sequence[Segment], start_offset: int, interval_bytes: int) 
     found = first_at_or_after(living, timestamp_ms, start_offset, interval_bytes)
     if found is not None:
         return found
-    # Only records below the start were that new: look at each that is left.
-    best: TimestampedOffset | None = None
-    for segment in living:
-        for position, header in segment.batches(0):
-            best_ms = best.timestamp_ms if best is not None else -1
-            while header.next_offset > start_offset and header.max_timestamp > best_ms:
-                newer = _record_in(segment, position, header, best_ms + 1, start_offset)
-                if newer is None:
-                    break
-                best, best_ms = newer, newer.timestamp_ms
-    return best
+    # Only records below the start were that new: look at all that are left.
+    left = (
+        record
+        for segment in living
+        for position, header in segment.batches(0)
+        if header.next_offset > start_offset
+        for record in _records_in(segment, position, header, start_offset)
+    )
+    return max(left, key=lambda record: (record.timestamp_ms, -record.offset), default=None)
 
 
-def _record_in(
-    segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, start_offset: int
-) -> TimestampedOffset | None:
+def _records_in(segment: Segment, position: int, header: BatchHeader, start_offset: int) -> Iterator[TimestampedOffset]:
+    """Those from `start_offset` on; none of a batch that is damaged."""
     batch = segment.file().read(position, header.size)
     if not crc_matches(batch, header):
-        return None
+        return
+    whole = TimestampedOffset(max(header.base_offset, start_offset), header.max_timestamp, header.leader_epoch)
     if header.is_log_append_time:
-        offset = max(header.base_offset, start_offset)
-        return TimestampedOffset(offset, header.max_timestamp, header.leader_epoch)
+        yield whole
+        return
     try:
         for record in records_of(batch, limit_bytes=_RECORDS_LIMIT_BYTES):
-            if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
-                return TimestampedOffset(record.offset, record.timestamp_ms, header.leader_epoch)
+            if record.offset >= start_offset:
+                yield TimestampedOffset(record.offset, record.timestamp_ms, header.leader_epoch)
     except PenstockError:
         # The producer's own contents cannot be read: nobody misses a record when the answer is the whole batch.
-        return TimestampedOffset(max(header.base_offset, start_offset), header.max_timestamp, header.leader_epoch)
-    return None
+        yield whole
