@@ -12,9 +12,12 @@ from penstock.coordination.interface import Change, Node, Unwatch
 from penstock.coordination.journal import Journal
 from penstock.disk.interface import Disk
 from penstock.errors import PenstockError, Problem
+from penstock.units import MIB
 
 # Bounds what one sync makes everybody wait for; the rest shares the next one.
 _MAX_COMMITS_PER_SYNC = 256
+# Replaying this much at start takes milliseconds.
+_FULL_JOURNAL_BYTES = MIB
 
 
 class _Waiting(NamedTuple):
@@ -41,9 +44,9 @@ class EmbeddedStore:
         self._closed = False
 
     @classmethod
-    def open(cls, disk: Disk, directory: str) -> EmbeddedStore:
+    def open(cls, disk: Disk, directory: str, *, full_journal_bytes: int = _FULL_JOURNAL_BYTES) -> EmbeddedStore:
         """Recover what is there, or begin an empty store. Raises PenstockError(STORAGE_FAILED) with what to do."""
-        recovered = Journal.open(disk, directory)
+        recovered = Journal.open(disk, directory, full_journal_bytes)
         tree = Tree()
         tree.apply(recovered.writes)
         recovered.journal.restart(tree.writes())
@@ -94,6 +97,8 @@ class EmbeddedStore:
         draft = Draft(self._tree)
         outcomes = [_attempt(draft, waiting.changes) for waiting in group]
         try:
+            # Not even a conflict is certain when what is on disk is not.
+            self._journal.check_usable()
             if draft.writes:
                 await loop.run_in_executor(self._executor, self._journal.append, draft.writes)
         except PenstockError as error:

@@ -18,13 +18,10 @@ from penstock.coordination.core.frames import FRAME_OVERHEAD, FrameError, frame,
 from penstock.coordination.core.tree import Write
 from penstock.disk.interface import Disk, File, read_whole, write_fully
 from penstock.errors import PenstockError, Problem
-from penstock.units import MIB
 
 _SNAPSHOT = "snapshot"
 _JOURNAL = "journal-"
 _TEMPORARY = ".tmp"
-# Replaying this much takes milliseconds; a larger state is not rewritten before as much has changed again.
-_SMALLEST_FULL_JOURNAL_BYTES = MIB
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -44,18 +41,19 @@ class Recovered(NamedTuple):
 class Journal:
     """Not for two threads at once. After a failed sync it refuses everything: what is on disk is unknown then."""
 
-    def __init__(self, disk: Disk, directory: str, generation: int) -> None:
+    def __init__(self, disk: Disk, directory: str, generation: int, smallest_full_bytes: int) -> None:
         self._disk = disk
         self._directory = directory
         self._generation = generation
         self._file: File | None = None
         self._end = 0
         self._sequence = 0
-        self._full_at = _SMALLEST_FULL_JOURNAL_BYTES
+        self._smallest_full_bytes = smallest_full_bytes
+        self._full_at = smallest_full_bytes
         self._failure: str | None = None
 
     @classmethod
-    def open(cls, disk: Disk, directory: str) -> Recovered:
+    def open(cls, disk: Disk, directory: str, smallest_full_bytes: int) -> Recovered:
         """Raises PenstockError(STORAGE_FAILED) for anything that a crash cannot explain, and changes nothing then."""
         disk.make_directory(directory)
         names = disk.list_directory(directory)
@@ -70,12 +68,16 @@ class Journal:
             writes += changes
         elif any(_has_content(disk, directory, name) for name in names if name.startswith(_JOURNAL)):
             raise _refusal(directory, "there is a journal but no snapshot")
-        return Recovered(cls(disk, directory, generation), writes, torn_bytes)
+        return Recovered(cls(disk, directory, generation, smallest_full_bytes), writes, torn_bytes)
 
     @property
     def is_full(self) -> bool:
-        """Time to `restart` it with the whole state."""
+        """Time to `restart` it with the whole state: not before as much was written as a snapshot would write."""
         return self._end >= self._full_at and self._failure is None
+
+    def check_usable(self) -> None:
+        """Raises PenstockError if nothing can be written any more."""
+        self._usable()
 
     def append(self, writes: Sequence[Write]) -> None:
         """On disk when it returns. Without room it raises and can be tried again; a failed sync is final."""
@@ -97,7 +99,7 @@ class Journal:
         """Begin a new generation that holds `writes`, the whole state. Without room the old one goes on."""
         generation = self._generation + 1
         content = frame(generation, msgspec.msgpack.encode(_Snapshot(generation, list(writes))))
-        self._full_at = self._end + max(_SMALLEST_FULL_JOURNAL_BYTES, len(content))
+        self._full_at = self._end + max(self._smallest_full_bytes, len(content))
         if self._failure is not None:
             self._refuse()
         try:
@@ -116,7 +118,7 @@ class Journal:
             self._fail(f"a snapshot could not be put in place: {error}", error)
         self.close()
         self._file, self._generation, self._end = file, generation, 0
-        self._full_at = max(_SMALLEST_FULL_JOURNAL_BYTES, len(content))
+        self._full_at = max(self._smallest_full_bytes, len(content))
         self._remove_old()
 
     def close(self) -> None:
