@@ -18,7 +18,7 @@ _PREFIX_BYTES = 4
 class ReceiveBuffer:
     """`space` → the transport fills it → `received` → `next_frame` until None → `make_room`."""
 
-    __slots__ = ("_buffer", "_check_prefix", "_end", "_memory", "_start", "_view")
+    __slots__ = ("_buffer", "_check_prefix", "_end", "_memory", "_size", "_start", "_view")
 
     def __init__(self, memory: RequestMemory, check_prefix: Callable[[memoryview], int | None]) -> None:
         """`check_prefix` gets what is there of a frame: its whole length with the prefix, None while too little is
@@ -28,6 +28,8 @@ class ReceiveBuffer:
         self._check_prefix = check_prefix
         self._buffer = bytearray(SMALL_BYTES)
         self._view = memoryview(self._buffer)
+        # What it has been granted; the buffer itself grows when the space is asked for.
+        self._size = SMALL_BYTES
         self._start = 0
         self._end = 0
 
@@ -37,9 +39,11 @@ class ReceiveBuffer:
 
     @property
     def capacity(self) -> int:
-        return len(self._buffer)
+        return self._size
 
     def space(self) -> memoryview:
+        if self._size != len(self._buffer):
+            self._resize_now()
         return self._view[self._end :]
 
     def received(self, size: int) -> None:
@@ -61,26 +65,22 @@ class ReceiveBuffer:
         pending = self._end - self._start
         if pending == 0:
             # A read that filled the buffer had more behind it: larger reads cost less per byte.
-            filled = self._end == len(self._buffer)
+            filled = self._end == self._size
             self._start = self._end = 0
-            if filled and len(self._buffer) < FREE_BYTES:
-                self._resize(min(FREE_BYTES, 2 * len(self._buffer)))
+            if filled and self._size < FREE_BYTES:
+                self._size = min(FREE_BYTES, 2 * self._size)
             return True
         whole = self._check_prefix(self._view[self._start : self._end]) or 0
-        if self._start + whole <= len(self._buffer) and self._end < len(self._buffer):
-            return True
-        if whole <= len(self._buffer) and self._start:
-            self._buffer[:pending] = self._buffer[self._start : self._end]
-            self._start, self._end = 0, pending
-            return True
-        if self._end < len(self._buffer):
+        if self._start + whole > self._size or self._end == self._size:
+            self._move_to_front()
+        if self._end < self._size:
             return True
         # By what has arrived, not by what a client announces: 100 MB promised costs nothing.
         return self._grow(min(whole, max(FREE_BYTES, 4 * pending)), in_turn)
 
     def trim(self) -> None:
         """Give memory back; for idle connections, and for all when others wait for memory."""
-        if self._start == self._end and len(self._buffer) > SMALL_BYTES:
+        if self._start == self._end and self._size > SMALL_BYTES:
             self._start = self._end = 0
             self._resize(SMALL_BYTES)
 
@@ -89,27 +89,45 @@ class ReceiveBuffer:
         self._resize(SMALL_BYTES)
 
     def _grow(self, size: int, in_turn: bool) -> bool:
-        held = self._charged(len(self._buffer))
+        held = self._charged(self._size)
         more = self._charged(size) - held
         if in_turn:
             self._memory.take_in_turn(more)
         elif more and not self._memory.take(more, held):
             return False
-        self._replace(size)
+        self._size = size
         return True
 
     def _resize(self, size: int) -> None:
-        less = self._charged(len(self._buffer)) - self._charged(size)
-        self._replace(size)
+        less = self._charged(self._size) - self._charged(size)
+        self._size = size
+        self._resize_now()
         if less > 0:
             self._memory.give_back(less)
 
-    def _replace(self, size: int) -> None:
+    def _resize_now(self) -> None:
+        """Growing in place lets the kernel move pages instead of bytes, and a large frame never exists twice.
+
+        That needs a moment in which nobody looks at the buffer; asyncio itself does, while `received` is reported.
+        """
+        self._move_to_front()
+        try:
+            self._view.release()
+            if self._size > len(self._buffer):
+                self._buffer.extend(bytes(self._size - len(self._buffer)))
+            else:
+                del self._buffer[self._size :]
+        except BufferError:
+            replacement = bytearray(self._size)
+            replacement[: self._end] = memoryview(self._buffer)[: self._end]
+            self._buffer = replacement
+        self._view = memoryview(self._buffer)
+
+    def _move_to_front(self) -> None:
         pending = self._end - self._start
-        buffer = bytearray(size)
-        buffer[:pending] = self._view[self._start : self._end]
-        self._buffer, self._view = buffer, memoryview(buffer)
-        self._start, self._end = 0, pending
+        if self._start:
+            self._view[:pending] = self._view[self._start : self._end]
+            self._start, self._end = 0, pending
 
     @staticmethod
     def _charged(size: int) -> int:

@@ -176,9 +176,11 @@ class Replicas:
         """Clean shutdown: everything synced and checkpointed."""
         await self._flusher.drained()
         loop = asyncio.get_running_loop()
-        for partition in self:
+        partitions = list(self)
+        for partition in partitions:
             partition.stop(Problem.NOT_LEADER, "this broker is stopping")
-            await loop.run_in_executor(self._pool, partition.log.close)
+        # Together: the file system serves syncs that come at once with one commit of its journal.
+        await asyncio.gather(*(loop.run_in_executor(self._pool, partition.log.close) for partition in partitions))
         self._topics.clear()
 
 
