@@ -24,19 +24,19 @@ class Connections(Job, tag="connections", frozen=True):
 
     def run(self) -> Outcome:
         sources = [Source(self, {"acks": self.acks}) for _ in range(self.active)]
+        arrivals = Arrivals(self)
         value = payload(self.message_bytes)
         for source in sources:
             source.send_one(value)
         for source in sources:
             source.finish()
-        arrivals = Arrivals(self)
         each = self.messages // self.active
         with _idle_connections(self.address, self.idle), Meter(self) as meter:
             for source in sources:
                 source.send(value, each)
             for source in sources:
                 source.finish()
-        arrivals.expect(each * self.active)
+        arrivals.expect((each + 1) * self.active)
         return meter.outcome(each * self.active)
 
     def written_bytes(self) -> int:
