@@ -190,7 +190,7 @@ class PowerCutDisk:
     def list_directory(self, path: str) -> list[str]:
         return sorted(self._directory(path).entries)
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, for_good: bool = True) -> None:
         self.trip("make_directory", path)
         directory = self._root
         for name in _parts(path):
@@ -198,7 +198,8 @@ class PowerCutDisk:
             if following is None:
                 following = _Directory()
                 self._change([(directory, name, following)])
-                self._sync(directory)
+                if for_good:
+                    self._sync(directory)
             assert isinstance(following, _Directory)
             directory = following
 

@@ -17,7 +17,8 @@ OLD, NEW = UUID(int=1), UUID(int=2)
 
 def test_a_claimed_directory_survives_a_power_cut() -> None:
     disk = PowerCutDisk()
-    paths = [PartitionDirectories(disk, "/data").claim("orders", OLD, number) for number in range(3)]
+    claimed = PartitionDirectories(disk, "/data")
+    paths = [*claimed.claim_all("orders", OLD, range(2)), claimed.claim("orders", OLD, 2)]
     disk.cut_power(Random(1))
     directories = PartitionDirectories(disk, "/data")
     assert [(row.topic, row.topic_id, row.partition, row.path) for row in directories.existing()] == [

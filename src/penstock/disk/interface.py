@@ -54,8 +54,8 @@ class Disk(Protocol):
     def list_directory(self, path: str) -> list[str]:
         """Names in it, sorted; FileNotFoundError if there is no such directory."""
 
-    def make_directory(self, path: str) -> None:
-        """With parents; existing ones are fine. Syncs every directory in which it made a name."""
+    def make_directory(self, path: str, *, for_good: bool = True) -> None:
+        """With parents; existing ones are fine. `for_good`: syncs every directory in which it made a name."""
 
     def rename(self, source: str, target: str) -> None:
         """Replaces a file that is already there. Also renames directories."""
@@ -78,8 +78,11 @@ def read_whole(disk: Disk, path: str) -> bytes:
         file.close()
 
 
-def replace_atomically(disk: Disk, path: str, content: bytes) -> None:
-    """After it returned, `path` holds `content` for good; after a crash inside it, the old content or the new."""
+def replace_atomically(disk: Disk, path: str, content: bytes, *, for_good: bool = True) -> None:
+    """After it returned, `path` holds `content` for good; after a crash inside it, the old content or the new.
+
+    Not `for_good`: a power cut may still bring the old content back. That saves a sync where either will do.
+    """
     temporary = path + ".tmp"
     file = disk.open(temporary, create=True)
     try:
@@ -89,7 +92,8 @@ def replace_atomically(disk: Disk, path: str, content: bytes) -> None:
     finally:
         file.close()
     disk.rename(temporary, path)
-    disk.sync_directory(path.rpartition("/")[0] or ".")
+    if for_good:
+        disk.sync_directory(path.rpartition("/")[0] or ".")
 
 
 def write_fully(file: File, buffers: Sequence[Buffer], position: int) -> int:

@@ -65,7 +65,7 @@ class LocalDisk:
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, for_good: bool = True) -> None:
         missing = []
         path = os.path.abspath(path)
         while not os.path.isdir(path):
@@ -73,7 +73,8 @@ class LocalDisk:
             path = os.path.dirname(path)
         for directory in reversed(missing):
             os.mkdir(directory, 0o750)
-            self.sync_directory(os.path.dirname(directory))
+            if for_good:
+                self.sync_directory(os.path.dirname(directory))
 
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)

@@ -37,6 +37,8 @@ class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
     segments: list[SegmentRow]
     epochs: list[EpochStart]
     producers: list[ProducerEntry]
+    # Compaction has been over everything below it.
+    clean_offset: int = 0
 
 
 class StartOffset(msgspec.Struct, array_like=True, frozen=True):
@@ -74,16 +76,21 @@ class CheckpointFiles:
         self._start_offset = max(start.start_offset if start else 0, checkpoint.start_offset if checkpoint else 0)
         return checkpoint, self._start_offset
 
-    def write(self, turn: int, blocks: Sequence[IndexBlock], checkpoint: Checkpoint) -> None:
-        """Blocking. The caller has synced what the checkpoint speaks of. Index files first: it vouches for them."""
+    def write(self, turn: int, blocks: Sequence[IndexBlock], checkpoint: Checkpoint, for_good: bool) -> None:
+        """Blocking. The caller has synced what the checkpoint speaks of.
+
+        Not `for_good`: a power cut may bring the one before back, and a start reads more of the log. Who takes
+        something away that the one before speaks of must wait for it for good.
+        """
         with self._lock:
             if turn < self._written_turn:
                 return
             for block in blocks:
                 block.write(self._disk)
-            replace_atomically(self._disk, self._path(CHECKPOINT_NAME), seal(checkpoint))
+            replace_atomically(self._disk, self._path(CHECKPOINT_NAME), seal(checkpoint), for_good=for_good)
             self._written_turn = turn
-            self._start_offset = max(self._start_offset, checkpoint.start_offset)
+            if for_good:
+                self._start_offset = max(self._start_offset, checkpoint.start_offset)
 
     def write_start_offset(self, start_offset: int) -> None:
         """Blocking. Durable when it returns; never goes back."""

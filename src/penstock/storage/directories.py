@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
@@ -35,14 +36,22 @@ class PartitionDirectories:
 
     def claim(self, topic: str, topic_id: UUID, partition: int) -> str:
         """The directory of this partition, made if it is missing. Its name is on disk when this returns."""
+        return self.claim_all(topic, topic_id, [partition])[0]
+
+    def claim_all(self, topic: str, topic_id: UUID, partitions: Iterable[int]) -> list[str]:
+        """The same for many, at the price of one."""
         directory = f"{self._topics}/{topic}"
         if self._id_of(topic) != topic_id:
             self.remove_topic(topic)
             self.disk.make_directory(directory)
             replace_atomically(self.disk, f"{directory}/{_TOPIC_ID_NAME}", topic_id.bytes)
-        path = f"{directory}/{_PARTITION_PREFIX}{partition}"
-        self.disk.make_directory(path)
-        return path
+        paths = [f"{directory}/{_PARTITION_PREFIX}{partition}" for partition in partitions]
+        missing = [path for path in paths if not self.disk.exists(path)]
+        for path in missing:
+            self.disk.make_directory(path, for_good=False)
+        if missing:
+            self.disk.sync_directory(directory)
+        return paths
 
     def existing(self) -> list[PartitionDirectory]:
         """What is there, of topics whose id is known."""

@@ -13,11 +13,14 @@ from typing import NamedTuple
 
 from penstock.disk.interface import Disk, write_fully
 from penstock.storage.core.blocks import pack_block, unpack_blocks
+from penstock.units import MIB
 
 # Offsets in their segment fit in 32 bits: a segment is closed before they do not. So do positions.
 OFFSETS = "I"
 TIMESTAMPS = "q"
 _POSITIONS = "I"
+# Below this size a power cut may take the index: rebuilding it costs less than a sync of each.
+SYNCED_FROM_BYTES = 16 * MIB
 
 
 class IndexBlock(NamedTuple):
@@ -26,6 +29,7 @@ class IndexBlock(NamedTuple):
     path: str
     position: int
     content: bytes
+    covers: int
 
     def write(self, disk: Disk) -> None:
         """Blocking."""
@@ -34,7 +38,8 @@ class IndexBlock(NamedTuple):
             if self.position == 0:
                 file.truncate(0)
             write_fully(file, [self.content], self.position)
-            file.sync()
+            if self.covers >= SYNCED_FROM_BYTES:
+                file.sync()
         finally:
             file.close()
 
@@ -128,7 +133,9 @@ class SparseIndex:
         if sys.byteorder == "big":
             keys.byteswap()
             positions.byteswap()
-        block = IndexBlock(self.path, self._saved_bytes, pack_block(keys.tobytes() + positions.tobytes(), covers))
+        block = IndexBlock(
+            self.path, self._saved_bytes, pack_block(keys.tobytes() + positions.tobytes(), covers), covers
+        )
         self._saved_entries = len(self)
         self._saved_bytes += len(block.content)
         self.covers = covers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -56,12 +56,15 @@ class LogState:
         self.failure: str | None = None
         # Deleted segments whose files are still there, and when those may go.
         self.doomed: list[tuple[int, Segment]] = []
+        # The same of segments that compaction replaced; they are doomed once a checkpoint names the new ones.
+        self.replaced: list[tuple[int, Segment]] = []
+        self.clean_offset = recovered.clean_offset
         # All that was appended since the log was opened, and how much of that the last checkpoint and sync knew.
         self.appended_bytes = 0
         self.appended_batches = 0
         self.checkpointed_bytes = 0
         self.checkpointed_batches = 0
-        self._gathered = (0, 0)
+        self._gathered = (0, 0, 0)
         self.synced_bytes = 0
         self.unsynced_since_ms = 0
         # Base offsets and positions of the newest batches of the active segment, all written by this process.
@@ -96,10 +99,11 @@ class LogState:
         if self.active is not None:
             self.commit.rolled(self.active)
             self.warm(self.active)
-        snapshot = ProducerSnapshot(self.end_offset, self.producer_states.entries())
-        # Truncation without it goes back to an older one, or to the log itself.
-        with suppress(OSError):
-            write_fully(self.disk.open(segment.path + SNAPSHOT_SUFFIX, create=True), [seal(snapshot)], 0)
+        if self.segments or len(self.producer_states):
+            snapshot = ProducerSnapshot(self.end_offset, self.producer_states.entries())
+            # Truncation without it goes back to an older one, or to the log itself.
+            with suppress(OSError):
+                write_fully(self.disk.open(segment.path + SNAPSHOT_SUFFIX, create=True), [seal(snapshot)], 0)
         self.segments.append(segment)
         self.active = segment
         self.tail_offsets, self.tail_positions = [], []
@@ -117,6 +121,23 @@ class LogState:
         self.start_offset = max(self.start_offset, first_offset)
         self.epochs.cut_start(self.start_offset)
 
+    def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int) -> bool:
+        """Compaction's step: `new`, complete and on disk, takes the place of neighbours. False if they changed.
+
+        It lasts once a checkpoint is written; until then a crash brings back the old ones.
+        """
+        place = bisect_right(self.segments, new.base_offset, key=_base_offset) - 1
+        present = self.segments[max(place, 0) : place + len(old)]
+        if self.failure is not None or present != list(old) or self.active in old:
+            return False
+        self.segments[place : place + len(old)] = [new]
+        self.commit.drop(old)
+        self._warm = [segment for segment in self._warm if segment not in old]
+        self.warm(new)
+        self.size_bytes += new.size - sum(segment.size for segment in old)
+        self.replaced += [(now_ms + self.settings.file_delete_delay_ms, segment) for segment in old]
+        return True
+
     def sync_is_due(self, now_ms: int) -> bool:
         """By flush.policy; with `os`, also before recovery would have too much to read."""
         settings = self.settings
@@ -131,16 +152,21 @@ class LogState:
         return (
             self.appended_bytes - self.checkpointed_bytes >= CHECKPOINT_BYTES
             or self.appended_batches - self.checkpointed_batches >= CHECKPOINT_BATCHES
+            or bool(self.replaced)
         )
 
-    def gather_checkpoint(self) -> Callable[[], None]:
-        """The log as it is now, to be written when everything before is synced. Blocking; raises OSError."""
+    def gather_checkpoint(self, *, for_good: bool = False) -> Callable[[], None]:
+        """The log as it is now, to be written when everything before is synced. Blocking; raises OSError.
+
+        `for_good`: needed before files go away that the checkpoint before this one speaks of.
+        """
         content = Checkpoint(
             self.end_offset,
             self.start_offset,
             [segment.row() for segment in self.segments],
             self.epochs.starts(),
             self.producer_states.entries(),
+            self.clean_offset,
         )
         blocks = [
             block
@@ -148,13 +174,15 @@ class LogState:
             if segment.indexes is not None
             for block in segment.indexes.take_blocks(segment.size)
         ]
-        self._gathered = (self.appended_bytes, self.appended_batches)
-        return partial(self.files.write, self.files.take_turn(), blocks, content)
+        self._gathered = (self.appended_bytes, self.appended_batches, len(self.replaced))
+        return partial(self.files.write, self.files.take_turn(), blocks, content, for_good)
 
     def checkpoint_written(self, error: OSError | None) -> None:
         """What `gather_checkpoint` gave out was done, or failed: then what was counted as saved may not be."""
         if error is None:
-            self.checkpointed_bytes, self.checkpointed_batches = self._gathered
+            self.checkpointed_bytes, self.checkpointed_batches, replaced = self._gathered
+            self.doomed += self.replaced[:replaced]
+            del self.replaced[:replaced]
             return
         logger.warning("log.checkpoint.failed", extra={"directory": self.directory, "why": str(error)})
         for segment in self.segments:

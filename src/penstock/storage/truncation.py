@@ -28,10 +28,11 @@ def truncate(log: LogState, offset: int) -> None:
             segment.truncations += 1
         log.segments = kept
         log.end_offset = end_offset
+        log.clean_offset = min(log.clean_offset, end_offset)
         log.epochs.cut_end(end_offset)
         log.latest_epoch = log.epochs.latest
         log.producer_states = _producers_at(log, end_offset)
-        log.gather_checkpoint()()
+        log.gather_checkpoint(for_good=True)()
         log.checkpoint_written(None)
         for segment in reversed(dropped):
             segment.remove_files()
