@@ -126,7 +126,7 @@ class Run:
         cases = [case for case in plan.cases if case.durability is durability]
         if plan.fill_memory:
             self._watcher.step("filling memory with recyclable pages")
-            machine.fill_memory(directory / "ballast")
+            machine.fill_memory(plan.directory / f"ballast-{durability.value}")
         self._measure_ceilings(durability, "before", directory)
         with Session(plan.peers, directory, durability, self._fail) as session:
             for name in session.running():
