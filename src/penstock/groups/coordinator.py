@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 from zlib import crc32
@@ -53,7 +52,6 @@ class Groups:
         self._pool = pool
         self._clock = clock
         self._runners: list[Runner] = []
-        self._loading: set[asyncio.Task[None]] = set()
 
     async def ensure_topic(self, partition_count: int) -> Refused | None:
         """The offsets topic comes with the first group."""
@@ -93,26 +91,19 @@ class Groups:
         self._topics_changed()
 
     async def close(self) -> None:
-        for task in self._loading:
-            task.cancel()
-        await asyncio.gather(*self._loading, return_exceptions=True)
         self._stop_all(Refused(Problem.COORDINATOR_NOT_AVAILABLE, "this broker is stopping"))
 
     def _start_runner(self, index: int) -> None:
         partition = self._replicas.find(OFFSETS_TOPIC, index)
         assert isinstance(partition, Partition), "replicas follow the topics before groups do"
-        runner: Runner = MachineRunner(partition, self._replicas, self._make_machine, records, self._pool, self._clock)
+        runner: Runner = MachineRunner(
+            partition, self._replicas, self._make_machine, records, self._pool, self._clock, self._tell_topics
+        )
         self._runners.append(runner)
-        self._in_background(self._load(runner))
+        runner.start()
 
-    async def _load(self, runner: Runner) -> None:
-        await runner.load()
+    def _tell_topics(self, runner: Runner) -> None:
         runner.submit(TopicsChanged(self._view()))
-
-    def _in_background(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._loading.add(task)
-        task.add_done_callback(self._loading.discard)
 
     def _topics_changed(self, opened: TopicImage | None = None) -> None:
         if self._runners:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, Protocol, TypeVar
 
 from penstock.clock import Clock, Timer
-from penstock.errors import Problem, Refused
+from penstock.errors import PenstockError, Problem, Refused
 from penstock.later import Later
 from penstock.replication.core.machine import Answered, Decision, Machine, Release, Tick, Ticket
 from penstock.replication.partition import Committed, Partition
@@ -31,10 +31,12 @@ Answer = TypeVar("Answer")
 Note = TypeVar("Note")
 
 REPLAY_READ_BYTES = 4 * MIB
-# Our own batches are not compressed; this only stops a damaged one.
-REPLAY_LIMIT_BYTES = 64 * MIB
+# Our own batches are not compressed, so what they hold is no larger than they are.
+REPLAY_LIMIT_BYTES = 2**31
 # After a failed append (a full disk, say) the log is replayed again, but not in a tight loop.
 RELOAD_DELAY_MS = SECOND_MS
+
+LOADING = Refused(Problem.COORDINATOR_LOADING, "the coordinator is reading its log")
 
 
 class RecordCodec(Protocol[Record]):
@@ -56,7 +58,10 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         codec: RecordCodec[Record],
         pool: ThreadPoolExecutor,
         clock: Clock,
+        on_ready: Callable[[MachineRunner[Event, Record, Answer, Note]], None],
     ) -> None:
+        """`on_ready` is called after each replay, when events are taken again."""
+        self._on_ready = on_ready
         self._partition = partition
         self._replicas = replicas
         self._make_machine = make_machine
@@ -64,7 +69,8 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         self._pool = pool
         self._clock = clock
         self._machine: Machine[Event | Tick, Record, Answer, Note] | None = None
-        self._unavailable = Refused(Problem.COORDINATOR_LOADING, "the coordinator is reading its log")
+        self._unavailable = LOADING
+        self._loading: asyncio.Task[None] | None = None
         self._seen_offset = 0
         self._parked: dict[Ticket, Later[Answer | Refused]] = {}
         self._timer: Timer | None = None
@@ -73,8 +79,24 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
     def ready(self) -> bool:
         return self._machine is not None
 
-    async def load(self) -> None:
-        """Replay the log. Until it is done, events are refused as COORDINATOR_LOADING."""
+    def start(self) -> None:
+        """Replay the log in the background. Until it is done, events are refused as COORDINATOR_LOADING."""
+        self._timer = None
+        self._unavailable = LOADING
+        log = self._partition.log
+        if log.start_offset == log.end_offset:
+            # A new log: the client that had it made need not ask twice.
+            self._serve(self._make_machine(), log.end_offset)
+        else:
+            self._loading = asyncio.get_running_loop().create_task(self._load_or_retry())
+
+    async def _load_or_retry(self) -> None:
+        try:
+            await self._load()
+        except PenstockError as error:
+            self._drop(Refused.by(error))
+
+    async def _load(self) -> None:
         machine = self._make_machine()
         loop = asyncio.get_running_loop()
         position = self._partition.log.start_offset
@@ -83,8 +105,12 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
             records, position = await loop.run_in_executor(self._pool, self._read_records, position, end)
             for record in records:
                 machine.apply(record)
-        self._seen_offset = end
+        self._serve(machine, end)
+
+    def _serve(self, machine: Machine[Event | Tick, Record, Answer, Note], seen_offset: int) -> None:
+        self._seen_offset = seen_offset
         self._machine = machine
+        self._on_ready(self)
         self._arm()
 
     def submit(self, event: Event | Tick) -> Later[Answer | Refused]:
@@ -115,8 +141,10 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         """No more answers from here; the next machine replays."""
         self._machine = None
         self._unavailable = refused
-        if self._timer is not None:
-            self._timer.cancel()
+        for running in (self._timer, self._loading):
+            if running is not None:
+                running.cancel()
+        self._timer = self._loading = None
         parked, self._parked = self._parked, {}
         for answer in parked.values():
             answer.complete(refused)
@@ -127,6 +155,9 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         refused = committed.result()
         if refused is not None:
             answer.complete(Refused(Problem.NOT_COORDINATOR, refused.text))
+            # What this machine believes may never have reached the disk.
+            if self._machine is not None:
+                self._drop(refused)
             return
         if isinstance(decision.answer, Answered):
             answer.complete(decision.answer.answer)
@@ -145,18 +176,14 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         return self._replicas.append_own(self._partition, memoryview(batch), read_header(batch))
 
     def _drop(self, refused: Refused) -> Refused:
-        """Nothing of the decision has happened, but what the log holds is no longer certain: start from it anew."""
+        """What the log holds is no longer certain to be what the machine believes: start from the log anew."""
         logger.error(
             "machine.dropped",
             extra={"topic": self._partition.topic, "partition": self._partition.index, "why": refused.text},
         )
         self.stop(Refused(Problem.COORDINATOR_NOT_AVAILABLE, refused.text))
-        self._clock.call_at(self._clock.now_ms() + RELOAD_DELAY_MS, self._reload)
+        self._timer = self._clock.call_at(self._clock.now_ms() + RELOAD_DELAY_MS, self.start)
         return self._unavailable
-
-    def _reload(self) -> None:
-        task = asyncio.get_running_loop().create_task(self.load())
-        self._reloading = task
 
     def _arm(self) -> None:
         if self._timer is not None:

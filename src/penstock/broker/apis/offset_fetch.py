@@ -44,14 +44,16 @@ class OffsetFetch:
         asked = group.topics
         topics = None
         if asked is not None:
-            topics = tuple(
-                TopicPartitions(
-                    self._name(topic), topic.partition_indexes, topic.topic_id.bytes if topic.topic_id else b""
-                )
-                for topic in asked
-            )
+            topics = tuple(map(self._partitions, asked))
         event = FetchOffsets(group.group_id, topics, group.member_id, group.member_epoch)
         return self._groups.submit(group.group_id, event, FetchAnswer).map(lambda answer: self._response(group, answer))
+
+    def _partitions(self, topic: OffsetFetchRequestTopic) -> TopicPartitions:
+        """With the id where it is known: a topic that was made anew does not inherit its forerunner's offsets."""
+        found = resolve(self._image, topic.name, topic.topic_id)
+        if isinstance(found, TopicImage):
+            return TopicPartitions(found.name, topic.partition_indexes, found.id.bytes)
+        return TopicPartitions(topic.name, topic.partition_indexes)
 
     def _name(self, topic: OffsetFetchRequestTopic) -> str:
         found = resolve(self._image, topic.name, topic.topic_id)
