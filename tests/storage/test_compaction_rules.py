@@ -78,12 +78,6 @@ def test_old_records_do_not_wait_for_the_ratio() -> None:
         assert dirty_range(closed, rules, clean_offset=10, bound_offset=99, now_ms=NOW) == expected
 
 
-def test_records_without_a_timestamp_are_not_overdue() -> None:
-    closed = [*segments(10_000), ClosedSegment(10, 20, 1, -1, NOW)]
-    rules = RULES._replace(max_compaction_lag_ms=1)
-    assert dirty_range(closed, rules, clean_offset=10, bound_offset=99, now_ms=NOW) is None
-
-
 def test_a_log_whose_start_was_deleted_is_dirty_from_its_start_on() -> None:
     closed = segments(1, 1, 1)[1:]
     assert dirty_range(closed, RULES, clean_offset=0, bound_offset=99, now_ms=NOW) == DirtyRange(10, 30)
@@ -102,7 +96,7 @@ def filtered(
     mapped_offset: int = 1000,
     now_ms: int = NOW,
     kept: Collection[tuple[int, int]] = (),
-    is_last: bool = False,
+    is_edge: bool = False,
 ) -> Outcome:
     keys = KeyMap(64 * KIB)
     for key, offset in newest.items():
@@ -115,7 +109,7 @@ def filtered(
         kept_batches=kept,
         limit_bytes=MIB,
     )
-    return batch_filter.apply(memoryview(batch), read_header(batch), is_last=is_last)
+    return batch_filter.apply(memoryview(batch), read_header(batch), is_edge=is_edge)
 
 
 def records_in(outcome: Outcome) -> list[Record]:
@@ -191,14 +185,14 @@ def test_an_emptied_batch_stays_where_its_producer_or_the_segment_needs_it() -> 
     newer = {b"a": 50, b"b": 51, b"c": 52}
     assert filtered(batch, newer).fate is Fate.DROPPED
     assert filtered(batch, newer, kept={(8, 12), (7, 13)}).fate is Fate.DROPPED
-    for outcome in (filtered(batch, newer, kept={(7, 12)}), filtered(batch, newer, is_last=True)):
+    for outcome in (filtered(batch, newer, kept={(7, 12)}), filtered(batch, newer, is_edge=True)):
         header = read_header(bytes(outcome.batch))
         assert outcome.fate is Fate.REWRITTEN
         assert (header.record_count, header.compression, header.size) == (0, 0, len(outcome.batch))
         assert (header.producer_id, header.producer_epoch, header.last_sequence) == (7, 2, 42)
         assert (header.last_offset, header.max_timestamp) == (12, 7)
         empty = bytearray(outcome.batch)
-        assert filtered(empty, newer, is_last=True).fate is Fate.UNCHANGED
+        assert filtered(empty, newer, is_edge=True).fate is Fate.UNCHANGED
         assert filtered(empty, newer).fate is Fate.DROPPED
 
 
@@ -229,6 +223,6 @@ def test_a_second_look_changes_nothing(
         [Record(n, n, key, b"v" if has_value else None) for n, (key, has_value) in enumerate(entries)],
         compression=compression,
     )
-    first = filtered(batch, newest, mapped_offset=mapped_offset, is_last=True)
-    again = filtered(bytearray(first.batch), newest, mapped_offset=mapped_offset, is_last=True)
+    first = filtered(batch, newest, mapped_offset=mapped_offset, is_edge=True)
+    again = filtered(bytearray(first.batch), newest, mapped_offset=mapped_offset, is_edge=True)
     assert (again.fate, bytes(again.batch)) == (Fate.UNCHANGED, bytes(first.batch))

@@ -155,7 +155,7 @@ class Log(LogState):
         """
         if self.failure is not None or self.commit.in_flight:
             return None
-        unsaved = checkpoint and self.appended_batches != self.checkpointed_batches
+        unsaved = checkpoint and self.has_unsaved
         if self.end_offset == self.synced_offset and not unsaved:
             return None
         if now_ms is not None and not unsaved and not self.sync_is_due(now_ms):
@@ -180,8 +180,7 @@ class Log(LogState):
 
     def close(self) -> None:
         """A clean end. Blocking."""
-        unsaved = self.appended_batches != self.checkpointed_batches or self.end_offset > self.synced_offset
-        if self.failure is None and unsaved:
+        if self.failure is None and (self.has_unsaved or self.end_offset > self.synced_offset):
             try:
                 self.checkpoint()
             except OSError as error:

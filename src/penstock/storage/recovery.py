@@ -42,6 +42,7 @@ class Recovered(NamedTuple):
     report: RecoveryReport
     changed: list[tuple[Segment, int]]
     appendable: bool
+    clean_offset: int
 
 
 class Recovery:
@@ -94,6 +95,7 @@ class Recovery:
             self.report,
             [(segment, position) for segment, position in self._changed.items() if segment in self._segments],
             appendable,
+            self._checkpoint.clean_offset,
         )
 
     def _sweep(self, rows: dict[int, SegmentRow]) -> list[tuple[int, int]]:
@@ -127,7 +129,8 @@ class Recovery:
 
     def _take_up(self, base_offset: int, generation: int, row: SegmentRow | None) -> None:
         segment = Segment(self._disk, self._directory, base_offset, self._now_ms, generation=generation)
-        if row is None and self._segments and base_offset < self._segments[-1].next_offset:
+        before = self._segments[-1] if self._segments else None
+        if row is None and before and base_offset < before.next_offset and generation < before.generation:
             # Compaction merged it into the segment before it, and its removal did not reach the disk.
             segment.remove_files()
             return

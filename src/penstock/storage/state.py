@@ -58,13 +58,14 @@ class LogState:
         self.doomed: list[tuple[int, Segment]] = []
         # The same of segments that compaction replaced; they are doomed once a checkpoint names the new ones.
         self.replaced: list[tuple[int, Segment]] = []
-        self.clean_offset = recovered.clean_offset
+        # How far compaction has come, and the same in the last checkpoint.
+        self.clean_offset = self._checkpointed_clean_offset = recovered.clean_offset
         # All that was appended since the log was opened, and how much of that the last checkpoint and sync knew.
         self.appended_bytes = 0
         self.appended_batches = 0
         self.checkpointed_bytes = 0
         self.checkpointed_batches = 0
-        self._gathered = (0, 0, 0)
+        self._gathered = (0, 0, 0, 0)
         self.synced_bytes = 0
         self.unsynced_since_ms = 0
         # Base offsets and positions of the newest batches of the active segment, all written by this process.
@@ -146,6 +147,16 @@ class LogState:
             or self.end_offset - self.synced_offset >= settings.flush_messages
             or now_ms - self.unsynced_since_ms >= settings.flush_ms
             or self.appended_bytes - self.synced_bytes >= UNSYNCED_BYTES
+            or self.checkpoint_is_due()
+        )
+
+    @property
+    def has_unsaved(self) -> bool:
+        """Something that only a checkpoint tells the next start."""
+        return (
+            self.appended_batches != self.checkpointed_batches
+            or self.clean_offset != self._checkpointed_clean_offset
+            or bool(self.replaced)
         )
 
     def checkpoint_is_due(self) -> bool:
@@ -174,13 +185,15 @@ class LogState:
             if segment.indexes is not None
             for block in segment.indexes.take_blocks(segment.size)
         ]
-        self._gathered = (self.appended_bytes, self.appended_batches, len(self.replaced))
-        return partial(self.files.write, self.files.take_turn(), blocks, content, for_good)
+        self._gathered = (self.appended_bytes, self.appended_batches, self.clean_offset, len(self.replaced))
+        return partial(self.files.write, self.files.take_turn(), blocks, content, for_good or bool(self.replaced))
 
     def checkpoint_written(self, error: OSError | None) -> None:
         """What `gather_checkpoint` gave out was done, or failed: then what was counted as saved may not be."""
         if error is None:
-            self.checkpointed_bytes, self.checkpointed_batches, replaced = self._gathered
+            self.checkpointed_bytes, self.checkpointed_batches, self._checkpointed_clean_offset, replaced = (
+                self._gathered
+            )
             self.doomed += self.replaced[:replaced]
             del self.replaced[:replaced]
             return

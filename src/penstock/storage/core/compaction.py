@@ -16,7 +16,7 @@ _MAX_SEGMENT_SPAN = 2**31 - 1
 
 
 class ClosedSegment(NamedTuple):
-    """A segment that is no longer written to. `oldest_ms`, `newest_ms`: of its first batch, of its newest record."""
+    """A segment that is no longer written to. `oldest_ms`: when it was begun; `newest_ms`: of its newest record."""
 
     base_offset: int
     next_offset: int
@@ -62,9 +62,7 @@ def dirty_range(
             break
         dirty_bytes += segment.size_bytes
         end_offset = segment.next_offset
-        # Without a timestamp nothing says that it is too old.
-        if segment.oldest_ms >= 0:
-            oldest_dirty_ms = min(oldest_dirty_ms, segment.oldest_ms)
+        oldest_dirty_ms = min(oldest_dirty_ms, segment.oldest_ms)
     if not dirty_bytes:
         return None
     overdue = oldest_dirty_ms < now_ms - rules.max_compaction_lag_ms
@@ -122,8 +120,11 @@ class BatchFilter:
         self._kept_batches = kept_batches
         self._limit_bytes = limit_bytes
 
-    def apply(self, batch: memoryview, header: BatchHeader, *, is_last: bool) -> Outcome:
-        """`is_last`: of its new segment; that one stays, if need be empty, because it tells where the segment ends."""
+    def apply(self, batch: memoryview, header: BatchHeader, *, is_edge: bool) -> Outcome:
+        """`is_edge`: it is the first or the last of its new segment. Those two stay, if need be empty, because they
+
+        tell where the segment begins and ends.
+        """
         # Markers stay as long as transactions are not compacted: readers need them to tell what was aborted.
         if header.is_control or header.base_offset >= self._mapped_offset:
             return Outcome(Fate.UNCHANGED, batch)
@@ -133,7 +134,7 @@ class BatchFilter:
         horizon_ms = header.base_timestamp if has_delete_horizon(header) else None
         retained = [record for record in records if self._stays(record, horizon_ms)]
         if not retained:
-            return self._emptied(batch, header, is_last)
+            return self._emptied(batch, header, is_edge)
         starts_horizon = horizon_ms is None and any(record.value is None for record in retained)
         if len(retained) == len(records) and not starts_horizon:
             return Outcome(Fate.UNCHANGED, batch)
@@ -151,8 +152,8 @@ class BatchFilter:
             return False
         return record.value is not None or horizon_ms is None or horizon_ms > self._now_ms
 
-    def _emptied(self, batch: memoryview, header: BatchHeader, is_last: bool) -> Outcome:
-        if not is_last and (header.producer_id, header.last_offset) not in self._kept_batches:
+    def _emptied(self, batch: memoryview, header: BatchHeader, is_edge: bool) -> Outcome:
+        if not is_edge and (header.producer_id, header.last_offset) not in self._kept_batches:
             return Outcome(Fate.DROPPED, b"")
         if header.record_count == 0:
             return Outcome(Fate.UNCHANGED, batch)

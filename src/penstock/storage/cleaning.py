@@ -1,0 +1,230 @@
+"""The heavy part of compaction: reads closed segments, writes what stays of them. Touches nothing that is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from penstock.disk.interface import Buffer, Disk, File, read_whole, write_fully
+from penstock.errors import PenstockError, Problem
+from penstock.storage.core.compaction import (
+    BatchFilter,
+    ClosedSegment,
+    CompactionRules,
+    DirtyRange,
+    Fate,
+    merge_groups,
+    readable_records,
+)
+from penstock.storage.core.key_map import KeyMap
+from penstock.storage.scan import valid_batches
+from penstock.storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
+from penstock.units import KIB, MIB
+from penstock.wire.batch import BatchHeader, read_header
+
+# Half a million keys in one pass; a log with more takes several.
+KEY_MAP_BYTES = 24 * MIB
+# Compaction shares the interpreter with the event loop, so it goes in steps of some tens of milliseconds.
+STEP_BYTES = 256 * KIB
+# Removed at the next start, as all files of this name are.
+_TEMPORARY_SUFFIX = ".tmp"
+_CHUNK_BYTES = MIB
+
+
+class CleaningTask(NamedTuple):
+    """What a pass works on: gathered on the event loop's thread, used on another.
+
+    `kept_batches`: producer id and last offset of the batches that tell a living producer's sequence.
+    """
+
+    closed: tuple[Segment, ...]
+    dirty: DirtyRange
+    rules: CompactionRules
+    now_ms: int
+    kept_batches: frozenset[tuple[int, int]]
+    index_interval_bytes: int
+    records_limit_bytes: int
+
+
+class Replacement(NamedTuple):
+    """A new segment, complete and on disk, for neighbours of which it holds what stays."""
+
+    old: tuple[Segment, ...]
+    new: Segment
+
+
+class Cleaning:
+    """One pass. Call `step` until `is_done`, on pool threads, one call at a time; it raises OSError, PenstockError.
+
+    Before the next step, what a step returned must be in use, for good: a deletion marker may go only after what it
+    deletes can never come back.
+    """
+
+    def __init__(self, disk: Disk, directory: str, task: CleaningTask, key_map_bytes: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._task = task
+        self._keys = KeyMap(key_map_bytes)
+        self._output: _Output | None = None
+        self._work = self._run()
+        # Everything below it is compacted when the pass is done.
+        self.clean_offset = task.dirty.start_offset
+        self.is_done = False
+
+    def step(self) -> Replacement | None:
+        """A bit of work, and a new segment when one is ready."""
+        try:
+            return next(self._work)
+        except StopIteration:
+            self.is_done = True
+            return None
+
+    def abandon(self) -> None:
+        """Throw away what is not finished. Blocking."""
+        self._work.close()
+        self.is_done = True
+        if self._output is not None:
+            self._output.discard()
+            self._output = None
+
+    def _run(self) -> Generator[Replacement | None, None, None]:
+        yield from self._map_keys()
+        batch_filter = BatchFilter(
+            self._keys,
+            mapped_offset=self.clean_offset,
+            now_ms=self._task.now_ms,
+            delete_retention_ms=self._task.rules.delete_retention_ms,
+            kept_batches=self._task.kept_batches,
+            limit_bytes=self._task.records_limit_bytes,
+        )
+        sources = [segment for segment in self._task.closed if segment.base_offset < self.clean_offset]
+        for group in merge_groups([facts_of(segment) for segment in sources], self._task.rules.segment_bytes):
+            yield from self._clean_group([sources[place] for place in group], batch_filter)
+
+    def _map_keys(self) -> Iterator[None]:
+        """Fill the map with the dirty records, as far as it goes; at least one batch, else nothing would ever move."""
+        start_offset, end_offset = self._task.dirty
+        read_bytes = 0
+        for segment in self._task.closed:
+            if segment.next_offset <= start_offset or segment.base_offset >= end_offset:
+                continue
+            for _, header, batch in _batches(segment):
+                if header.next_offset <= start_offset:
+                    continue
+                if self._keys.is_full:
+                    return
+                self._map_batch(batch, header, start_offset)
+                self.clean_offset = header.next_offset
+                read_bytes += header.size
+                if read_bytes >= STEP_BYTES:
+                    read_bytes = 0
+                    yield None
+            self.clean_offset = segment.next_offset
+
+    def _map_batch(self, batch: memoryview, header: BatchHeader, start_offset: int) -> None:
+        # An aborted record must not push out the committed one before it; which are aborted is not known here.
+        if header.is_control or header.is_transactional:
+            return
+        for record in readable_records(batch, self._task.records_limit_bytes) or ():
+            if record.key is not None and record.offset >= start_offset:
+                self._keys.put(record.key, record.offset)
+
+    def _clean_group(self, group: Sequence[Segment], batch_filter: BatchFilter) -> Iterator[Replacement | None]:
+        first, last = group[0], group[-1]
+        output = self._output = _Output(self._disk, self._directory, group, self._task.index_interval_bytes)
+        changed = len(group) > 1
+        read_bytes = 0
+        for segment in group:
+            for position, header, batch in _batches(segment):
+                at_start = segment is first and position == 0
+                at_end = segment is last and position + header.size == segment.size
+                outcome = batch_filter.apply(batch, header, is_edge=at_start or at_end)
+                if outcome.fate is not Fate.UNCHANGED:
+                    changed = True
+                if outcome.fate is not Fate.DROPPED:
+                    output.append(outcome.batch)
+                read_bytes += header.size
+                if read_bytes >= STEP_BYTES:
+                    read_bytes = 0
+                    yield None
+        if changed:
+            new = output.finish(first)
+            self._output = None
+            yield Replacement(tuple(group), new)
+        else:
+            self._output = None
+            output.discard()
+
+
+def facts_of(segment: Segment) -> ClosedSegment:
+    newest_ms = segment.facts.newest_ms
+    return ClosedSegment(segment.base_offset, segment.next_offset, segment.size, segment.created_ms, newest_ms)
+
+
+def _batches(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """All batches of a closed segment, checked; damage ends the pass, with an error that says where."""
+    file = segment.file()
+    truncations = segment.truncations
+    end, expected_offset = 0, segment.base_offset
+    for position, header in valid_batches(
+        file, 0, segment.size, expected_offset, chunk_bytes=_CHUNK_BYTES, gap_at_end=True
+    ):
+        yield position, header, memoryview(file.read(position, header.size))
+        end, expected_offset = position + header.size, header.next_offset
+    if segment.truncations != truncations:
+        raise PenstockError(Problem.OFFSET_NOT_AVAILABLE, f"{segment.path} was truncated while it was compacted")
+    if end != segment.size:
+        damage = segment.diagnose(end, expected_offset)
+        segment.add_damage(damage)
+        raise damage.error()
+
+
+class _Output:
+    """A new segment that grows under a temporary name."""
+
+    def __init__(self, disk: Disk, directory: str, group: Sequence[Segment], interval_bytes: int) -> None:
+        generation = 1 + max(segment.generation for segment in group)
+        self._disk = disk
+        self._directory = directory
+        self._interval_bytes = interval_bytes
+        self._segment = Segment(disk, directory, group[0].base_offset, group[0].created_ms, generation=generation)
+        self._segment.gaps = True
+        self._segment.start_indexes()
+        self._temporary = self._segment.path + LOG_SUFFIX + _TEMPORARY_SUFFIX
+        self._file: File = disk.open(self._temporary, create=True)
+        self._file.truncate(0)
+        self._pending = bytearray()
+        self._written = 0
+
+    def append(self, batch: Buffer) -> None:
+        header = read_header(batch)
+        self._pending += batch
+        self._segment.grow(
+            header.size, header.base_offset, header.next_offset, header.max_timestamp, self._interval_bytes
+        )
+        if len(self._pending) >= _CHUNK_BYTES:
+            self._write()
+
+    def finish(self, first: Segment) -> Segment:
+        """It begins where `first` does, so what was known of producers there is right for it too."""
+        self._write()
+        self._file.sync()
+        self._file.close()
+        # Truncation goes back to an older one if this is missing or torn.
+        with suppress(OSError):
+            snapshot = self._disk.open(self._segment.path + SNAPSHOT_SUFFIX, create=True)
+            write_fully(snapshot, [read_whole(self._disk, first.path + SNAPSHOT_SUFFIX)], 0)
+            snapshot.close()
+        self._disk.rename(self._temporary, self._segment.path + LOG_SUFFIX)
+        # A checkpoint that names it may come before any other sync of the directory.
+        self._disk.sync_directory(self._directory)
+        return self._segment
+
+    def discard(self) -> None:
+        self._file.close()
+        self._disk.remove(self._temporary)
+
+    def _write(self) -> None:
+        self._written = write_fully(self._file, [self._pending], self._written)
+        self._pending = bytearray()

@@ -1,0 +1,132 @@
+"""cleanup.policy=compact: of each key the newest record stays.
+
+A compaction is driven from the event loop; the heavy work runs on pool threads, over closed segments that nobody
+writes to. New segments get names of the next generation and count once a checkpoint names them, so a crash at any
+moment leaves the old ones or the new.
+"""
+
+from __future__ import annotations
+
+from penstock.storage.cleaning import KEY_MAP_BYTES, Cleaning, CleaningTask, Replacement, facts_of
+from penstock.storage.core.compaction import CompactionRules, DirtyRange, dirty_range
+from penstock.storage.log import Log
+from penstock.storage.segment import Segment
+from penstock.units import MIB
+
+# What one batch may unpack to; one that is larger stays as it is. Producers to compacted topics are held to it too.
+RECORDS_LIMIT_BYTES = 32 * MIB
+
+
+class Compaction:
+    """Of one log, once. On the event loop's thread, except `work`.
+
+        compaction = Compaction.begin(log, bound_offset=high_watermark, now_ms=now_ms)
+        while not compaction.is_done:
+            if compaction.is_waiting:      # for a checkpoint: sync the log, begin_sync(checkpoint=True)
+                ...
+            else:
+                compaction.work()          # on a pool thread
+                compaction.settle(now_ms)
+
+    If `work` raises (OSError, PenstockError for damage), `abandon` it; the log is as sound as before.
+    """
+
+    def __init__(self, log: Log, dirty: DirtyRange, now_ms: int, key_map_bytes: int) -> None:
+        self._log = log
+        self._end_offset = dirty.end_offset
+        self._key_map_bytes = key_map_bytes
+        self._cleaning = self._pass_over(dirty, now_ms)
+        self._ready: Replacement | None = None
+        self._replaced: tuple[Segment, ...] = ()
+        self.is_done = False
+
+    @classmethod
+    def begin(
+        cls, log: Log, *, bound_offset: int, now_ms: int, key_map_bytes: int = KEY_MAP_BYTES
+    ) -> Compaction | None:
+        """None if there is nothing worth it now. `bound_offset`: the last stable offset; nothing behind it counts."""
+        if log.failure is not None or "compact" not in log.settings.cleanup_policy:
+            return None
+        dirty = dirty_range(
+            [facts_of(segment) for segment in _closed(log)],
+            _rules(log),
+            clean_offset=log.clean_offset,
+            bound_offset=bound_offset,
+            now_ms=now_ms,
+        )
+        return cls(log, dirty, now_ms, key_map_bytes) if dirty is not None else None
+
+    @property
+    def is_waiting(self) -> bool:
+        """What was replaced could still come back: no more work before a checkpoint of the log."""
+        return any(segment in self._replaced for _, segment in self._log.replaced)
+
+    def work(self) -> None:
+        """A step. Blocking, on a pool thread."""
+        self._ready = self._cleaning.step()
+
+    def settle(self, now_ms: int) -> None:
+        """Puts what `work` made in use. Call it after each."""
+        replacement, self._ready = self._ready, None
+        if replacement is not None:
+            untouched = all(segment.truncations == self._truncations[segment] for segment in replacement.old)
+            if untouched and self._log.replace_segments(replacement.old, replacement.new, now_ms):
+                self._replaced = replacement.old
+            else:
+                # Retention or truncation was faster. What was written is swept up at the next start.
+                self.is_done = True
+        elif self._cleaning.is_done:
+            self._finish_pass(now_ms)
+
+    def abandon(self) -> None:
+        """Blocking, on a pool thread, when no work is running."""
+        self.is_done = True
+        self._cleaning.abandon()
+
+    def _finish_pass(self, now_ms: int) -> None:
+        clean_offset = self._cleaning.clean_offset
+        self._log.clean_offset = clean_offset
+        if clean_offset >= self._end_offset or self._log.failure is not None:
+            self.is_done = True
+        else:
+            # There were more keys than fit the map.
+            self._cleaning = self._pass_over(DirtyRange(clean_offset, self._end_offset), now_ms)
+
+    def _pass_over(self, dirty: DirtyRange, now_ms: int) -> Cleaning:
+        log = self._log
+        closed = tuple(segment for segment in _closed(log) if segment.base_offset < dirty.end_offset)
+        self._truncations = {segment: segment.truncations for segment in closed}
+        task = CleaningTask(
+            closed,
+            dirty,
+            _rules(log),
+            now_ms,
+            frozenset(
+                (entry.producer_id, batch.next_offset - 1) for entry in log.producers() for batch in entry.batches
+            ),
+            log.settings.index_interval_bytes,
+            RECORDS_LIMIT_BYTES,
+        )
+        return Cleaning(log.disk, log.directory, task, self._key_map_bytes)
+
+
+def _closed(log: Log) -> list[Segment]:
+    """What is not appended to, up to the first damage: the bytes around that are kept as they are."""
+    closed = []
+    for segment in log.segments:
+        if segment is log.active or segment.damage:
+            break
+        if segment.next_offset > log.start_offset:
+            closed.append(segment)
+    return closed
+
+
+def _rules(log: Log) -> CompactionRules:
+    settings = log.settings
+    return CompactionRules(
+        settings.min_cleanable_dirty_ratio,
+        settings.min_compaction_lag_ms,
+        settings.max_compaction_lag_ms,
+        settings.delete_retention_ms,
+        settings.segment_bytes,
+    )
