@@ -47,10 +47,16 @@ class ClassicClient:
 
     def disconnect(self) -> None:
         """The coordinator has gone: what was asked is asked again."""
-        self._waiting = None
-        self.is_in = False if self._joined is None else self.is_in
-        if not self.is_in:
-            self._joined = None
+        self._waiting = self._joined = None
+
+    def rejoin(self) -> None:
+        self._waiting = self._joined = None
+        self.is_in = False
+
+    def assignments(self) -> tuple[tuple[str, bytes], ...]:
+        """What a leader that has joined decides."""
+        assert self._joined is not None
+        return tuple(self._lead(self._joined).items())
 
     def step(self) -> None:
         if self._waiting is not None:
@@ -133,9 +139,7 @@ class ClassicClient:
         return b"\x00\x03" + buffer.getvalue()
 
     def _sync_request(self, joined: JoinAnswer) -> SyncGroup:
-        assignments: tuple[tuple[str, bytes], ...] = ()
-        if joined.leader == joined.member_id:
-            assignments = tuple(self._lead(joined).items())
+        assignments = self.assignments() if joined.leader == joined.member_id else ()
         return SyncGroup(GROUP, self.member_id, self.generation, self.instance_id, "consumer", "assignor", assignments)
 
     def _lead(self, joined: JoinAnswer) -> dict[str, bytes]:

@@ -143,6 +143,26 @@ def test_an_upgrade_while_the_assignment_is_awaited_lets_nobody_in_early() -> No
     assert sum(len(indexes) for found in owned.values() for indexes in found.values()) == 4
 
 
+def test_an_upgrade_counts_what_a_cooperative_member_has_yet_to_give_up() -> None:
+    """The assignment is there, but one member has not asked for it yet and still reads all that it had."""
+    world = mixed_world()
+    first = ClassicClient(world, "one", ("orders",), cooperative=True)
+    second = ClassicClient(world, "two", ("orders",), cooperative=True)
+    settle(first)
+    for _ in range(2):
+        second.step()
+    first.step()
+    first.step()
+    assert len(first.owned) == 4
+    group = world.runner.machine.state.find(GROUP)
+    assert isinstance(group, ClassicGroup)
+    assert group.leader == first.member_id
+    sync = SyncGroup(GROUP, first.member_id, group.generation, assignments=first.assignments())
+    assert world.runner.ask(sync, SyncAnswer).problem is None
+    world.restart()
+    assert world.names(world.join("new").assignment) == {}
+
+
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
 def test_the_operator_can_forbid_the_upgrade(policy: MigrationPolicy) -> None:
     world = mixed_world(policy)
@@ -282,8 +302,7 @@ def test_a_fenced_member_that_still_reads_is_sent_away_first() -> None:
     world.join("new")
     answer = world.runner.ask(LeaveGroup(GROUP, (LeavingMember(first.member_id),)), LeaveAnswer)
     assert [row.problem for row in answer.members] == [None]
-    first.disconnect()
-    first.is_in = False
+    first.rejoin()
     first.step()
     assert first.problems[-1] is Problem.UNKNOWN_MEMBER
     assert not first.owned

@@ -15,7 +15,6 @@ import msgspec
 from penstock.groups.core.assignors import NO_PARTITIONS, Partitions
 
 NOT_JOINED_EPOCH = 0
-LEFT_EPOCH = -1
 STATIC_LEFT_EPOCH = -2
 
 

@@ -6,13 +6,14 @@ learn of the change by being told to rejoin.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from uuid import UUID
 
 from penstock.errors import PenstockError, Problem
 from penstock.groups.core.answers import JoinAnswer, SyncAnswer
-from penstock.groups.core.assignors import Partitions
+from penstock.groups.core.assignors import NO_PARTITIONS, Partitions
 from penstock.groups.core.classic_protocols import metadata_of
-from penstock.groups.core.classic_state import ClassicGroup, ClassicState
+from penstock.groups.core.classic_state import ClassicGroup
 from penstock.groups.core.consumer_context import ConsumerContext
 from penstock.groups.core.consumer_embedded import (
     EmbeddedSubscription,
@@ -35,11 +36,15 @@ def upgrade(group: ClassicGroup, context: ConsumerContext) -> ConsumerWork:
     """The group as a KIP-848 one, before the member that brought it about has joined."""
     _check(group, context)
     work = ConsumerWork(ConsumerGroup(group.group_id), context.limits, is_copy=True)
-    claimed: Partitions = {}
-    for member_id, member in group.members.items():
-        # Newcomers have no generation yet and may not even know their id: they join again, as anybody does.
-        if member_id not in group.newcomers:
-            claimed = _take_over(member, group, claimed, work, context)
+    # Newcomers have no generation yet and may not even know their id: they join again, as anybody does.
+    members = {id_: member for id_, member in group.members.items() if id_ not in group.newcomers}
+    subscriptions = {id_: _subscription(member, group) for id_, member in members.items()}
+    holdings = _holdings(members, subscriptions, context.topics)
+    for member_id, member in members.items():
+        work.subscribe(member_id, classic_subscription(member, subscriptions[member_id]))
+        work.aim(member_id, holdings[member_id])
+        epoch = group.generation
+        work.place(member_id, CurrentAssignment(epoch, epoch, assigned=holdings[member_id]))
     work.begin_epoch(group.generation, metadata_hash=0)
     work.finish_target(group.generation)
     _end_rebalance(group, context)
@@ -60,22 +65,32 @@ def _check(group: ClassicGroup, context: ConsumerContext) -> None:
         raise PenstockError(Problem.UNKNOWN_GROUP, f"group {group.group_id} {reason}")
 
 
-def _take_over(
-    member: StoredMember, group: ClassicGroup, claimed: Partitions, work: ConsumerWork, context: ConsumerContext
-) -> Partitions:
-    """A partition that two members claim, which takes a broken assignor, stays with the first."""
+def _subscription(member: StoredMember, group: ClassicGroup) -> EmbeddedSubscription:
     subscription = read_subscription(metadata_of(member, group.protocol_name))
-    assignment = read_assignment(member.assignment)
-    if subscription is None or assignment is None:
+    if subscription is None or read_assignment(member.assignment) is None:
         text = f"group {group.group_id} cannot be upgraded: member {member.member_id} sent what no consumer sends"
         raise PenstockError(Problem.UNKNOWN_GROUP, text)
-    # Where the leader's word is not there yet, a cooperative member still has what it says it owns.
-    rows = subscription.owned if group.state is ClassicState.COMPLETING_REBALANCE else assignment
-    assigned = difference(named_partitions(rows, context.topics), claimed)
-    work.subscribe(member.member_id, classic_subscription(member, subscription))
-    work.aim(member.member_id, assigned)
-    work.place(member.member_id, CurrentAssignment(group.generation, group.generation, assigned=assigned))
-    return union(claimed, assigned)
+    return subscription
+
+
+def _holdings(
+    members: Mapping[str, StoredMember], subscriptions: Mapping[str, EmbeddedSubscription], topics: TopicsView
+) -> dict[str, Partitions]:
+    """Who may be reading what: all that a member was assigned, and all that it had when it joined. A cooperative
+
+    member gives up partitions when it learns its assignment, and proves it only by joining once more.
+    """
+    holdings: dict[str, Partitions] = {}
+    claimed: Partitions = {}
+    assigned = {id_: read_assignment(member.assignment) or () for id_, member in members.items()}
+    owned = {id_: subscription.owned for id_, subscription in subscriptions.items()}
+    for rows in (assigned, owned):
+        for member_id in members:
+            # Two members claim one partition only if an assignor is broken; the first has it.
+            more = difference(named_partitions(rows[member_id], topics), claimed)
+            holdings[member_id] = union(holdings.get(member_id, NO_PARTITIONS), more)
+            claimed = union(claimed, more)
+    return holdings
 
 
 def classic_subscription(member: StoredMember, subscription: EmbeddedSubscription) -> SubscriptionValue:
