@@ -106,3 +106,12 @@ class _SteppedTimer:
         self.spent = True
         if self._handle is not None:
             self._handle.cancel()
+
+
+async def sleep(clock: Clock, duration_ms: int) -> None:
+    done = asyncio.Event()
+    timer = clock.call_at(clock.now_ms() + duration_ms, done.set)
+    try:
+        await done.wait()
+    finally:
+        timer.cancel()

@@ -30,6 +30,7 @@ from penstock.frontend.server import serve_http
 from penstock.groups.coordinator import Groups
 from penstock.node.handlers import Parts, handlers_of
 from penstock.node.machines import machine_factory
+from penstock.replication.cleaner import Cleaner
 from penstock.replication.flusher import Flusher
 from penstock.replication.housekeeping import Housekeeping
 from penstock.replication.replicas import Replicas
@@ -88,6 +89,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         await topics.load()
         await replicas.remove_strangers({topic.name for topic in image.topics()})
         await stack.enter_async_context(Housekeeping(replicas, flusher, upkeep, clock).running())
+        await stack.enter_async_context(Cleaner(replicas, flusher, upkeep, clock).running())
         broker_metrics = BrokerMetrics(metrics)
         connections = Connections(settings.network, broker_metrics, clock)
         parts = Parts(image, topics, replicas, groups, ProducerIds(store), reads, clock)

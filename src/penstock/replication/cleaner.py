@@ -1,0 +1,96 @@
+"""Compaction and scrubbing in the background: one log at a time, in small steps, so that clients do not notice."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+
+from penstock.clock import Clock, sleep
+from penstock.errors import PenstockError
+from penstock.replication.flusher import Flusher
+from penstock.replication.partition import Partition
+from penstock.replication.replicas import Replicas
+from penstock.storage.compaction import Compaction
+from penstock.storage.scrub import Scrub
+from penstock.units import SECOND_MS
+
+logger = logging.getLogger(__name__)
+
+# Kafka's log.cleaner.backoff.ms: how often logs are looked at for something to compact.
+COMPACT_EVERY_MS = 15 * SECOND_MS
+# A step of scrubbing is a megabyte: some 40 GB a day, too little to be felt and enough to meet rot in time.
+SCRUB_EVERY_MS = 2 * SECOND_MS
+# How long to wait before a checkpoint that compaction needs is looked for again.
+CHECKPOINT_WAIT_MS = 20
+
+
+class Cleaner:
+    def __init__(self, replicas: Replicas, flusher: Flusher, pool: ThreadPoolExecutor, clock: Clock) -> None:
+        self._replicas = replicas
+        self._flusher = flusher
+        self._pool = pool
+        self._clock = clock
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(self._compact_for_ever()), loop.create_task(self._scrub_for_ever())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            for task in tasks:
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _compact_for_ever(self) -> None:
+        while True:
+            await sleep(self._clock, COMPACT_EVERY_MS)
+            for partition in list(self._replicas):
+                compaction = Compaction.begin(
+                    partition.log, bound_offset=partition.high_watermark, now_ms=self._clock.now_ms()
+                )
+                if compaction is not None:
+                    await self._compact(partition, compaction)
+
+    async def _compact(self, partition: Partition, compaction: Compaction) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while not compaction.is_done:
+                if compaction.is_waiting:
+                    if partition.log.failure is not None:
+                        break
+                    self._flusher.request(partition, checkpoint=True)
+                    await sleep(self._clock, CHECKPOINT_WAIT_MS)
+                else:
+                    await loop.run_in_executor(self._pool, compaction.work)
+                    compaction.settle(self._clock.now_ms())
+        except (OSError, PenstockError) as error:
+            self._complain("log.compaction.failed", partition, str(error))
+        finally:
+            if not compaction.is_done:
+                self._pool.submit(compaction.abandon)
+
+    async def _scrub_for_ever(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await sleep(self._clock, SCRUB_EVERY_MS)
+            for partition in list(self._replicas):
+                log = partition.log
+                scrub = Scrub([segment for segment in log.segments if segment is not log.active])
+                try:
+                    while not scrub.is_done:
+                        step = await loop.run_in_executor(self._pool, scrub.step)
+                        for found in step.found:
+                            self._complain("log.damage.found", partition, str(found.damage.error()))
+                        await sleep(self._clock, SCRUB_EVERY_MS)
+                except OSError as error:
+                    self._complain("log.scrub.failed", partition, str(error))
+
+    @staticmethod
+    def _complain(event: str, partition: Partition, why: str) -> None:
+        logger.error(event, extra={"topic": partition.topic, "partition": partition.index, "why": why})
