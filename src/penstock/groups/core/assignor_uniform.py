@@ -10,7 +10,7 @@ import heapq
 from collections import defaultdict
 from uuid import UUID
 
-from penstock.groups.core.assignors import Partitions, Subscriptions, partitions_of
+from penstock.groups.core.assignors import Partitions, Subscriptions
 
 
 def assign_uniform(subscriptions: Subscriptions) -> dict[str, Partitions]:
@@ -22,42 +22,54 @@ def assign_uniform(subscriptions: Subscriptions) -> dict[str, Partitions]:
     else:
         draft.place_unowned()
         draft.even_out()
-    return {member_id: partitions_of(topics) for member_id, topics in draft.owned.items()}
+    return draft.result()
 
 
 class _Draft:
-    """An assignment in the making. All orders are fixed (by id), so equal input gives equal output."""
+    """An assignment in the making. All orders are fixed (by id), so equal input gives equal output.
+
+    Topics go by number in here, because a UUID is slow to look up and a large group takes many thousand looks.
+    """
 
     def __init__(self, subscriptions: Subscriptions) -> None:
         self._members = subscriptions.members
-        self._counts = subscriptions.partition_counts
-        self.owned: dict[str, dict[UUID, set[int]]] = {id_: defaultdict(set) for id_ in sorted(self._members)}
-        self._load = dict.fromkeys(self.owned, 0)
-        self._subscribers: dict[UUID, list[str]] = defaultdict(list)
-        for member_id in self.owned:
+        self._owned: dict[str, dict[int, set[int]]] = {id_: defaultdict(set) for id_ in sorted(self._members)}
+        self._load = dict.fromkeys(self._owned, 0)
+        takers: dict[UUID, list[str]] = defaultdict(list)
+        for member_id in self._owned:
             for topic_id in self._members[member_id].topic_ids:
-                self._subscribers[topic_id].append(member_id)
+                takers[topic_id].append(member_id)
         # Topics with few takers first: they have the least choice of where to go.
-        self._topics = sorted(self._subscribers, key=lambda id_: (len(self._subscribers[id_]), id_.bytes))
-        self._unowned = {topic_id: set(range(self._counts[topic_id])) for topic_id in self._topics}
+        self._topic_ids = sorted(takers, key=lambda id_: (len(takers[id_]), id_.bytes))
+        self._subscribers = [takers[topic_id] for topic_id in self._topic_ids]
+        self._unowned = [set(range(subscriptions.partition_counts[topic_id])) for topic_id in self._topic_ids]
+
+    def result(self) -> dict[str, Partitions]:
+        ids = self._topic_ids
+        return {
+            member_id: {ids[topic]: frozenset(indexes) for topic, indexes in topics.items() if indexes}
+            for member_id, topics in self._owned.items()
+        }
 
     @property
     def has_equal_subscriptions(self) -> bool:
-        return all(len(takers) == len(self.owned) for takers in self._subscribers.values())
+        return all(len(takers) == len(self._owned) for takers in self._subscribers)
 
     def keep_targets(self) -> None:
-        for member_id in self.owned:
+        numbers = {topic_id: number for number, topic_id in enumerate(self._topic_ids)}
+        for member_id in self._owned:
             member = self._members[member_id]
             for topic_id, indexes in member.target.items():
                 if topic_id in member.topic_ids:
-                    self._give(member_id, topic_id, indexes & self._unowned[topic_id])
+                    topic = numbers[topic_id]
+                    self._give(member_id, topic, indexes & self._unowned[topic])
 
     def cut_to_quota(self) -> None:
         """Every member gets `each`, and `extra` members one more: those that have it already, where there are such."""
-        if not self.owned:
+        if not self._owned:
             return
-        each, extra = divmod(sum(self._counts[topic_id] for topic_id in self._topics), len(self.owned))
-        for member_id in self.owned:
+        each, extra = divmod(sum(self._load.values()) + sum(map(len, self._unowned)), len(self._owned))
+        for member_id in self._owned:
             quota = each
             if self._load[member_id] > each and extra:
                 quota, extra = each + 1, extra - 1
@@ -65,22 +77,20 @@ class _Draft:
 
     def _cut(self, member_id: str, quota: int) -> None:
         """Takes from the topic of which the member has most, so that topics stay spread over the members."""
-        topics = self.owned[member_id]
+        topics = self._owned[member_id]
         while self._load[member_id] > quota:
-            topic_id = max(topics, key=lambda id_: (len(topics[id_]), id_.bytes))
-            self._take(member_id, topic_id, 1)
+            self._take(member_id, max(topics, key=lambda topic: (len(topics[topic]), topic)), 1)
 
     def place_unowned(self) -> None:
-        for topic_id in self._topics:
-            unowned = sorted(self._unowned[topic_id])
+        for topic, unowned in enumerate(self._unowned):
             if not unowned:
                 continue
-            heap = [(self._load[id_], id_) for id_ in self._subscribers[topic_id]]
+            heap = [(self._load[id_], id_) for id_ in self._subscribers[topic]]
             heapq.heapify(heap)
-            for index in unowned:
+            for index in sorted(unowned):
                 load, member_id = heap[0]
                 heapq.heapreplace(heap, (load + 1, member_id))
-                self._give(member_id, topic_id, {index})
+                self._give(member_id, topic, {index})
 
     def even_out(self) -> None:
         """Moves partitions from fuller to emptier subscribers of a topic until no move brings two nearer.
@@ -90,14 +100,14 @@ class _Draft:
         moved = True
         while moved:
             moved = False
-            for topic_id in self._topics:
-                moved |= self._even_out_topic(topic_id)
+            for topic in range(len(self._topic_ids)):
+                moved |= self._even_out_topic(topic)
 
-    def _even_out_topic(self, topic_id: UUID) -> bool:
-        takers = self._subscribers[topic_id]
+    def _even_out_topic(self, topic: int) -> bool:
+        takers = self._subscribers[topic]
         moved = False
         while True:
-            givers = [id_ for id_ in takers if self.owned[id_].get(topic_id)]
+            givers = [id_ for id_ in takers if self._owned[id_].get(topic)]
             if not givers:
                 return moved
             fullest = max(givers, key=lambda id_: (self._load[id_], id_))
@@ -105,20 +115,20 @@ class _Draft:
             gap = self._load[fullest] - self._load[emptiest]
             if gap < 2:
                 return moved
-            count = min(gap // 2, len(self.owned[fullest][topic_id]))
-            self._give(emptiest, topic_id, self._take(fullest, topic_id, count))
+            count = min(gap // 2, len(self._owned[fullest][topic]))
+            self._give(emptiest, topic, self._take(fullest, topic, count))
             moved = True
 
-    def _give(self, member_id: str, topic_id: UUID, indexes: frozenset[int] | set[int]) -> None:
-        self._unowned[topic_id] -= indexes
-        self.owned[member_id][topic_id] |= indexes
+    def _give(self, member_id: str, topic: int, indexes: frozenset[int] | set[int]) -> None:
+        self._unowned[topic] -= indexes
+        self._owned[member_id][topic] |= indexes
         self._load[member_id] += len(indexes)
 
-    def _take(self, member_id: str, topic_id: UUID, count: int) -> set[int]:
+    def _take(self, member_id: str, topic: int, count: int) -> set[int]:
         """The highest indexes go, so that what remains is stable under repeated calls."""
-        indexes = self.owned[member_id][topic_id]
+        indexes = self._owned[member_id][topic]
         taken = set(sorted(indexes, reverse=True)[:count])
         indexes -= taken
-        self._unowned[topic_id] |= taken
+        self._unowned[topic] |= taken
         self._load[member_id] -= len(taken)
         return taken

@@ -6,13 +6,16 @@ rewrite the others'.
 
 from __future__ import annotations
 
+from typing import Annotated
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from penstock.groups.core.assignors import Partitions
+from penstock.groups.core.consumer_reconcile import MemberState
 
-StoredPartitions = tuple[tuple[bytes, tuple[int, ...]], ...]
+TopicId = Annotated[bytes, Meta(min_length=16, max_length=16)]
+StoredPartitions = tuple[tuple[TopicId, tuple[int, ...]], ...]
 """Topic ids and partition indexes, both in order: equal assignments have equal bytes."""
 
 
@@ -55,11 +58,9 @@ class TargetValue(Struct, frozen=True, array_like=True):
 
 
 class CurrentValue(Struct, frozen=True, array_like=True):
-    """`state` is the number of a MemberState."""
-
     member_epoch: int
     previous_member_epoch: int
-    state: int
+    state: MemberState
     assigned: StoredPartitions = ()
     pending_revocation: StoredPartitions = ()
 

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from penstock.errors import Problem
 from penstock.groups.core.assignors import NO_PARTITIONS, Partitions
-from penstock.groups.core.consumer_reconcile import CurrentAssignment, IsFree, MemberState
+from penstock.groups.core.consumer_reconcile import CurrentAssignment, IsFree
 from penstock.groups.core.consumer_records import CurrentValue, SubscriptionValue, restored
 from penstock.groups.core.events import CommitOffsets
 from penstock.groups.core.group import CONSUMER_PROTOCOL_TYPE, GroupType
@@ -205,7 +205,7 @@ def _current_of(value: CurrentValue) -> CurrentAssignment:
     return CurrentAssignment(
         member_epoch=value.member_epoch,
         previous_member_epoch=value.previous_member_epoch,
-        state=MemberState(value.state),
+        state=value.state,
         assigned=restored(value.assigned),
         pending_revocation=restored(value.pending_revocation),
     )

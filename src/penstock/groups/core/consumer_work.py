@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
+from uuid import UUID
 
 from penstock.errors import PenstockError, Problem
 from penstock.groups.core.assignors import Partitions, Subscriber, Subscriptions
@@ -70,7 +71,7 @@ class ConsumerWork:
         value = CurrentValue(
             member_epoch=current.member_epoch,
             previous_member_epoch=current.previous_member_epoch,
-            state=current.state.value,
+            state=current.state,
             assigned=stored(current.assigned),
             pending_revocation=stored(current.pending_revocation),
         )
@@ -122,14 +123,14 @@ class ConsumerWork:
         if group.assignment_epoch >= group.epoch:
             return
         self._may_be_large = True
-        subscribers = {
-            member_id: Subscriber(
-                topic_ids=frozenset(topics.existing(names)),
-                target=group.target_of(member_id),
-                instance_id=group.members[member_id].subscription.instance_id,
-            )
-            for member_id, names in subscribed_names(group.members, topics).items()
-        }
+        subscribers: dict[str, Subscriber] = {}
+        # Most members of a group subscribe alike.
+        topic_ids: dict[Collection[str], frozenset[UUID]] = {}
+        for member_id, names in subscribed_names(group.members, topics).items():
+            if names not in topic_ids:
+                topic_ids[names] = frozenset(topics.existing(names))
+            instance_id = group.members[member_id].subscription.instance_id
+            subscribers[member_id] = Subscriber(topic_ids[names], group.target_of(member_id), instance_id)
         subscriptions = Subscriptions(members=subscribers, partition_counts=topics.partition_counts)
         targets = ASSIGNORS[self.assignor](subscriptions)
         for member_id, target in targets.items():
@@ -158,10 +159,10 @@ class ConsumerWork:
             self.place(member_id, moved)
 
 
-def subscribed_names(members: Mapping[str, ConsumerMember], topics: TopicsView) -> dict[str, Iterable[str]]:
+def subscribed_names(members: Mapping[str, ConsumerMember], topics: TopicsView) -> dict[str, Collection[str]]:
     """The topics that each member subscribes to, by name and by pattern. Some may not exist."""
     matches: dict[str, frozenset[str]] = {}
-    found: dict[str, Iterable[str]] = {}
+    found: dict[str, Collection[str]] = {}
     for member_id, member in members.items():
         pattern = member.subscription.topic_regex
         if not pattern:
