@@ -10,7 +10,7 @@ import pytest
 from tests.interop.admins.confluent import ConfluentAdmin
 from tests.interop.clients.confluent import ConfluentClient
 from tests.interop.member import Member, Membership, arrived, share_out
-from tests.interop.programs.program import Program, go, java, kafkajs
+from tests.interop.programs.program import BOTH_PROTOCOLS, Program, go, java, kafkajs
 from tests.interop.server import Server
 from tests.interop.stored import stored_batches
 
@@ -20,10 +20,10 @@ LONG_MS = 60_000
 SHORT_MS = 2_000
 
 MAKERS: dict[str, Callable[[Path], Program]] = {
-    "java 4.3": lambda directory: java("4.3.1", directory, has_consumer_protocol=True),
-    "java 2.8": lambda directory: java("2.8.2", directory, has_consumer_protocol=False),
-    "franz-go": lambda directory: go("franz_go", directory, has_consumer_protocol=True),
-    "sarama": lambda directory: go("sarama", directory, has_consumer_protocol=False),
+    "java 4.3": lambda directory: java("4.3.1", directory, BOTH_PROTOCOLS),
+    "java 2.8": lambda directory: java("2.8.2", directory, ("classic",)),
+    "franz-go": lambda directory: go("franz_go", directory, BOTH_PROTOCOLS),
+    "sarama": lambda directory: go("sarama", directory, ("classic",)),
     "kafkajs": kafkajs,
 }
 
@@ -57,13 +57,8 @@ def test_produce_with_every_codec(
 
 
 def test_a_group_of_three_with_a_goodbye_and_a_crash(program: Program, server: Server, members: ExitStack) -> None:
-    _live(program, server, members, "classic")
-
-
-def test_a_group_that_the_broker_assigns(program: Program, server: Server, members: ExitStack) -> None:
-    if not program.has_consumer_protocol:
-        pytest.skip(f"{program.name} does not know group.protocol=consumer")
-    _live(program, server, members, "consumer")
+    for protocol in program.protocols:
+        _live(program, server, members, protocol)
 
 
 def _live(program: Program, server: Server, members: ExitStack, protocol: str) -> None:

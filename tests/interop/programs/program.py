@@ -28,7 +28,8 @@ class Program:
     name: str
     command: tuple[str, ...]
     codecs: tuple[str, ...]
-    has_consumer_protocol: bool = False
+    # What it can say for group.protocol.
+    protocols: tuple[str, ...] = ("classic",)
 
     def run(self, what: str, **told: object) -> dict[str, Any]:
         done = subprocess.run(
@@ -42,10 +43,11 @@ class Program:
         return Member([*self.command, "member"], membership)
 
 
+BOTH_PROTOCOLS = ("classic", "consumer")
 ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-def java(version: str, directory: Path, *, has_consumer_protocol: bool) -> Program:
+def java(version: str, directory: Path, protocols: tuple[str, ...]) -> Program:
     _need("mvn", "javac", "java")
     shutil.copytree(SOURCES / "java", directory, dirs_exist_ok=True)
     fetch = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs", f"-Dkafka.version={version}"]
@@ -54,15 +56,15 @@ def java(version: str, directory: Path, *, has_consumer_protocol: bool) -> Progr
     classpath = f"{directory}/classes:{directory}/libs/*"
     # Members are many and short-lived: no compiler threads and no large heap for them.
     command = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m", "-cp", classpath, "Interop")
-    return Program(f"java {version}", command, ALL_CODECS, has_consumer_protocol)
+    return Program(f"java {version}", command, ALL_CODECS, protocols)
 
 
-def go(name: str, directory: Path, *, has_consumer_protocol: bool) -> Program:
+def go(name: str, directory: Path, protocols: tuple[str, ...]) -> Program:
     _need("go")
     shutil.copytree(SOURCES / name, directory, dirs_exist_ok=True)
     _fetch("the Go proxy", ["go", "mod", "download"], directory)
     _build(["go", "build", "-o", "program", "."], directory)
-    return Program(name, (str(directory / "program"),), ALL_CODECS, has_consumer_protocol)
+    return Program(name, (str(directory / "program"),), ALL_CODECS, protocols)
 
 
 def kafkajs(directory: Path) -> Program:
