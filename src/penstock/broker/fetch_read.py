@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from penstock.broker.fetch_sessions import Wanted
 from penstock.errors import PenstockError, Refused
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
 from penstock.storage.log import Slice
+from penstock.units import KIB
+from penstock.wire.batch import read_header
+
+# Less than this from one segment: compaction may have left only empty batches there, and a client that gets nothing
+# but those for an answer takes its limits for too small. So the next segment's are added.
+SPARSE_BYTES = 4 * KIB
 
 
 class Row:
-    """What there is to say about one partition."""
+    """What there is to say about one partition, and where reading it stands."""
 
-    __slots__ = ("high_watermark", "partition", "records", "refused", "slice", "start_offset", "wanted")
+    __slots__ = (
+        "bytes_left",
+        "high_watermark",
+        "next_offset",
+        "partition",
+        "records",
+        "refused",
+        "slice",
+        "start_offset",
+        "wanted",
+    )
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
+        self.next_offset = wanted.fetch_offset
+        self.bytes_left = 0
         self.partition: Partition | None = None
+        # What the pool has to load.
         self.slice: Slice | None = None
         self.refused: Refused | None = None
-        self.records: Sequence[bytes | bytearray | memoryview] = ()
+        self.records: list[bytes | bytearray] = []
         self.high_watermark = -1
         self.start_offset = -1
 
@@ -35,6 +54,22 @@ class Row:
             or self.start_offset != self.wanted.told_start_offset
         )
 
+    def fail(self, error: PenstockError) -> None:
+        """Better the records before the damage than the error alone; the client's next fetch meets it again."""
+        if not self.records:
+            self.refused = Refused.by(error)
+
+    def take(self, data: bytes | bytearray) -> bool:
+        """Adds what was read; True if more should be read before it is an answer."""
+        if not data:
+            return False
+        self.records.append(data)
+        self.bytes_left -= len(data)
+        if len(data) >= SPARSE_BYTES or self.bytes_left <= 0:
+            return False
+        self.next_offset = _end_offset(data)
+        return self.next_offset < self.high_watermark
+
 
 class FetchRead:
     __slots__ = ("cold", "failed", "rows", "size")
@@ -45,6 +80,27 @@ class FetchRead:
         self.cold: list[Row] = []
         self.size = 0
         self.failed = False
+
+    def read_on(self, row: Row, partition: Partition) -> None:
+        """From where the row stands, until there is an answer or the pool is needed."""
+        more = True
+        while more:
+            part = partition.read(row.next_offset, row.bytes_left, at_least_one=self.size == 0)
+            if not part.length:
+                return
+            data = part.cached()
+            if data is None:
+                row.slice = part
+                self.cold.append(row)
+                self.size += min(part.length, max(1, row.bytes_left))
+                return
+            self.size += len(data)
+            more = row.take(data)
+
+    def loaded(self, row: Row, data: bytes | bytearray) -> None:
+        """The pool has brought a cold row's bytes; it may be cold again afterwards, further on."""
+        if row.take(data) and row.partition is not None:
+            self.read_on(row, row.partition)
 
 
 def read_all(replicas: Replicas, wanted: Iterable[Wanted], max_bytes: int) -> FetchRead:
@@ -65,24 +121,19 @@ def read_all(replicas: Replicas, wanted: Iterable[Wanted], max_bytes: int) -> Fe
         row.partition = partition
         row.high_watermark = partition.high_watermark
         row.start_offset = partition.log.start_offset
+        row.bytes_left = min(each.max_bytes, max_bytes - read.size)
         try:
-            _read(row, partition, read, max_bytes - read.size)
+            read.read_on(row, partition)
         except PenstockError as error:
-            row.refused = Refused.by(error)
+            row.fail(error)
             read.failed = True
     return read
 
 
-def _read(row: Row, partition: Partition, read: FetchRead, bytes_left: int) -> None:
-    max_bytes = min(row.wanted.max_bytes, bytes_left)
-    part = partition.read(row.wanted.fetch_offset, max_bytes, at_least_one=read.size == 0)
-    if not part.length:
-        return
-    data = part.cached()
-    if data is None:
-        row.slice = part
-        read.cold.append(row)
-        read.size += min(part.length, max(1, max_bytes))
-    elif data:
-        row.records = (data,)
-        read.size += len(data)
+def _end_offset(data: bytes | bytearray) -> int:
+    """Behind the last batch; `data` is a few whole ones."""
+    at = 0
+    while at < len(data):
+        header = read_header(data, at)
+        at += header.size
+    return header.next_offset

@@ -22,8 +22,9 @@ from penstock.broker.fetch_sessions import FetchSessions, Plan, Wanted
 from penstock.broker.fetch_wait import FetchWait
 from penstock.clock import Clock
 from penstock.errors import PenstockError, Refused
-from penstock.later import Later
+from penstock.later import Later, awaiting
 from penstock.replication.replicas import Replicas
+from penstock.storage.log import Slice
 from penstock.units import MIB
 from penstock.wire.fetch import CONSUMER, FetchRequest, read_fetch_request
 from penstock.wire.fetch_response import FetchResponse, PartitionFetched, TopicFetched, pack_fetch_response
@@ -80,36 +81,32 @@ class Fetch:
     def _answer(self, request: FetchRequest, plan: Plan, read: FetchRead) -> FetchResponse | Later[FetchResponse]:
         if not read.cold:
             return _response(request, plan, read.rows)
-        return self._load(read.cold).map(lambda _: _response(request, plan, read.rows))
+        return awaiting(self._load_and_answer(request, plan, read))
 
-    def _load(self, rows: list[Row]) -> Later[None]:
-        """Blocking reads, in the pool; a corrupt range becomes its row's error."""
-        loaded: Later[None] = Later()
+    async def _load_and_answer(self, request: FetchRequest, plan: Plan, read: FetchRead) -> FetchResponse:
+        """Blocking reads, in the pool; what cannot be read becomes its row's error."""
         loop = asyncio.get_running_loop()
-
-        def load() -> list[bytes | bytearray | PenstockError]:
-            results: list[bytes | bytearray | PenstockError] = []
-            for row in rows:
+        while read.cold:
+            cold, read.cold = read.cold, []
+            results = await loop.run_in_executor(self._pool, _load, [row.slice for row in cold])
+            for row, result in zip(cold, results, strict=True):
                 try:
-                    results.append(row.slice.load() if row.slice is not None else b"")
-                except PenstockError as error:
-                    results.append(error)
-            return results
-
-        def finish(future: asyncio.Future[list[bytes | bytearray | PenstockError]]) -> None:
-            try:
-                for row, result in zip(rows, future.result(), strict=True):
                     if isinstance(result, PenstockError):
-                        row.refused = Refused.by(result)
-                    elif result:
-                        row.records = (result,)
-            except BaseException as error:
-                loaded.fail(error)
-                raise
-            loaded.complete(None)
+                        raise result
+                    read.loaded(row, result)
+                except PenstockError as error:
+                    row.fail(error)
+        return _response(request, plan, read.rows)
 
-        loop.run_in_executor(self._pool, load).add_done_callback(finish)
-        return loaded
+
+def _load(slices: list[Slice | None]) -> list[bytes | bytearray | PenstockError]:
+    results: list[bytes | bytearray | PenstockError] = []
+    for part in slices:
+        try:
+            results.append(part.load() if part is not None else b"")
+        except PenstockError as error:
+            results.append(error)
+    return results
 
 
 def _response(request: FetchRequest, plan: Plan, rows: list[Row]) -> FetchResponse:
