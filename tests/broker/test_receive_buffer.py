@@ -111,18 +111,62 @@ def test_whoever_gets_no_memory_waits_its_turn_and_the_queue_always_moves() -> N
     second.received(rest)
     assert not second.make_room()
     turns: list[str] = []
-    memory.when_free(lambda: turns.append("second"))
+    memory.when_free(lambda: turns.append("second"), second.charged_bytes)
     assert memory.contended
     first.close()
     assert turns == ["second"]
     assert second.make_room(in_turn=True)
 
 
-def test_memory_that_all_wait_for_is_given_to_one_after_a_while() -> None:
+def test_memory_that_nobody_gives_back_is_exceeded_by_one_after_a_while() -> None:
     memory = RequestMemory(100)
     assert memory.take(90)
     turns: list[str] = []
     memory.when_free(lambda: turns.append("first"))
     memory.when_free(lambda: turns.append("second"))
+    assert turns == []
     memory.nudge()
     assert turns == ["first"]
+
+
+def test_when_all_that_hold_memory_wait_for_more_one_goes_on_at_once() -> None:
+    memory = RequestMemory(100)
+    assert memory.take(50) and memory.take(40, held=50)
+    turns: list[str] = []
+    memory.when_free(lambda: turns.append("first"), held=50)
+    assert turns == []
+    memory.when_free(lambda: turns.append("second"), held=40)
+    assert turns == ["first"]
+
+
+def test_what_is_given_back_goes_to_as_many_as_it_is_enough_for() -> None:
+    memory = RequestMemory(100)
+    assert memory.take(100)
+    turns: list[str] = []
+
+    def turn(name: str, size: int) -> None:
+        turns.append(name)
+        memory.take_in_turn(size)
+
+    memory.when_free(lambda: turn("first", 30))
+    memory.when_free(lambda: turn("second", 80))
+    memory.when_free(lambda: turn("third", 10))
+    memory.give_back(90)
+    assert turns == ["first", "second"]
+
+
+def test_memory_is_tight_from_half_of_the_limit_on_and_while_anyone_waits() -> None:
+    memory = RequestMemory(100)
+    memory.take(50)
+    assert not memory.tight
+    memory.take(1, held=50)
+    assert memory.tight
+    memory.give_back(1)
+    assert not memory.tight
+
+    def callback() -> None: ...
+
+    memory.when_free(callback)
+    assert memory.tight and memory.pressure() == 1.0
+    memory.forget(callback)
+    assert not memory.tight and memory.pressure() == 0.5

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.telemetry.broker import BrokerMetrics
+from penstock.telemetry.broker import BrokerMetrics, report_memory
 from penstock.telemetry.groups import GroupLag, report_group_lag
 from penstock.telemetry.histogram import LATENCY_SECONDS, Histogram
 from penstock.telemetry.metrics import Metrics
@@ -32,7 +32,6 @@ def test_what_the_broker_counts_is_what_a_scraper_sees() -> None:
     broker.connections_refused += 1
     broker.connections_closed_for_cause += 2
     broker.requests_in_flight = 5
-    broker.request_memory_bytes = 4096
     broker.throttled_requests += 1
     broker.throttle_ms += 1500
     broker.unexpected_errors += 1
@@ -46,13 +45,21 @@ def test_what_the_broker_counts_is_what_a_scraper_sees() -> None:
     assert metrics.value("penstock_connections_refused_total") == 1
     assert metrics.value("penstock_connections_closed_for_cause_total") == 2
     assert metrics.value("penstock_requests_in_flight") == 5
-    assert metrics.value("penstock_request_memory_bytes") == 4096
     assert metrics.value("penstock_throttled_requests_total") == 1
     assert metrics.value("penstock_throttle_seconds_total") == 1.5
     assert metrics.value("penstock_unexpected_errors_total") == 1
     assert metrics.value("penstock_errors_total", error="NOT_COORDINATOR") == 7
     assert metrics.value("penstock_request_seconds_bucket", api="Produce", le="0.0025") == 1
     assert metrics.value("penstock_request_seconds_count", api="Produce") == 2
+
+
+def test_memory_is_asked_for_at_each_scrape() -> None:
+    metrics = Metrics()
+    taken = {"requests": 4096, "replies": 100}
+    report_memory(metrics, lambda: taken["requests"], lambda: taken["replies"])
+    assert metrics.value("penstock_request_memory_bytes") == 4096
+    taken["replies"] = 0
+    assert metrics.value("penstock_reply_memory_bytes") == 0
 
 
 def test_log_sizes_flush_times_and_lag_are_asked_for_at_each_scrape() -> None:

@@ -21,3 +21,9 @@ def test_many_peers_cost_bounded_memory() -> None:
     assert quiet.allow("b", now_ms=3) is None
     assert quiet.allow("c", now_ms=3) is None
     assert quiet.allow("a", now_ms=3) == 0
+
+
+def test_so_many_lines_pass_in_each_interval() -> None:
+    quiet = Quiet(interval_ms=1000, lines=2)
+    assert [quiet.allow("peer", now_ms) for now_ms in (0, 1, 2, 3)] == [0, 0, None, None]
+    assert [quiet.allow("peer", now_ms) for now_ms in (1000, 1001, 1002)] == [2, 0, None]

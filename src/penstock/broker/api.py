@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol, runtime_checkable
@@ -37,6 +37,8 @@ class Caller:
     local_host: str
     local_port: int
     client_id: str = ""
+    # Called when the client has gone, so that a handler may stop waiting on its behalf.
+    when_gone: Callable[[], None] | None = None
 
 
 class Handler(Protocol):

@@ -1,4 +1,4 @@
-"""All open connections: how many there may be, which are idle, which hold memory that others wait for."""
+"""All open connections: how many there may be, which are idle, which hold memory that others need."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Protocol
 
 from penstock.broker.api import Caller
 from penstock.broker.memory import RequestMemory
+from penstock.broker.replies import Replies
+from penstock.broker.reply_memory import ReplyMemory
 from penstock.clock import Clock, Timer
 from penstock.config.network import NetworkSettings
 from penstock.telemetry.broker import BrokerMetrics
+from penstock.telemetry.quiet import Quiet
 from penstock.units import SECOND_MS
 from penstock.wire.framing import FrameLimits
 
@@ -19,31 +22,44 @@ logger = logging.getLogger(__name__)
 SWEEP_MS = SECOND_MS
 # An unused large buffer goes back after this long; a busy producer keeps its own.
 TRIM_AFTER_MS = 10 * SECOND_MS
-# While others wait for memory, a client that stops in the middle of a request may hold it this long.
+# Different reasons to say something about one client, per ten seconds.
+LINES_PER_PEER = 100
+# While others wait for memory, a client that stops in the middle of a request or a reply may hold it this long.
 STALLED_AFTER_MS = 10 * SECOND_MS
 
 
 class Tracked(Protocol):
     """What the registry knows of a connection."""
 
+    # Whether anything was received since the registry looked last.
+    active: bool
     last_active_ms: int
+    replies: Replies
 
     @property
     def mid_frame(self) -> bool: ...
 
     def trim(self) -> None: ...
 
-    def hang_up(self, why: str) -> None: ...
+    def hang_up(self, why: str) -> None:
+        """Closes it and says in the log that the client is to blame."""
+
+    def close(self) -> None:
+        """Closes it when its replies have left; called again, at once."""
 
 
 class Connections:
     def __init__(self, settings: NetworkSettings, metrics: BrokerMetrics, clock: Clock) -> None:
         self.memory = RequestMemory(settings.queued_max_request_bytes)
+        self.reply_memory = ReplyMemory(settings.queued_max_response_bytes)
         self.check_prefix = FrameLimits(produce_bytes=settings.socket_request_max_bytes).check_prefix
         self.metrics = metrics
         self._settings = settings
         self._clock = clock
         self._open: set[Tracked] = set()
+        # The same line once, whatever a client does, and only so many different ones.
+        self._quiet_line = Quiet()
+        self._quiet_peer = Quiet(lines=LINES_PER_PEER)
         self._sweeper: Timer | None = None
 
     def __len__(self) -> int:
@@ -59,10 +75,8 @@ class Connections:
         """False: too many are open already."""
         if len(self._open) >= self._settings.max_connections:
             self.metrics.connections_refused += 1
-            logger.warning(
-                "connection.refused",
-                extra={"peer": host, "why": f"max.connections={self._settings.max_connections} are open; raise it"},
-            )
+            why = f"max.connections={self._settings.max_connections} are open; raise it"
+            self._warn("connection.refused", host, {"why": why})
             return False
         connection.last_active_ms = self.now_ms()
         self._open.add(connection)
@@ -75,29 +89,47 @@ class Connections:
         self._open.discard(connection)
         self.metrics.connections = len(self._open)
 
-    def refused(self, caller: Caller, why: str) -> None:
+    def blame(self, caller: Caller, why: str) -> None:
         """A client's mistake cost it its connection: say so."""
         self.metrics.connections_closed_for_cause += 1
-        logger.warning("connection.closed", extra={"peer": caller.host, "client_id": caller.client_id, "why": why})
+        self._warn("connection.closed", caller.host, {"client_id": caller.client_id, "why": why})
 
-    def close_all(self, why: str) -> None:
+    def close_all(self) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
         for connection in list(self._open):
-            connection.hang_up(why)
+            connection.close()
+
+    def _warn(self, event: str, host: str, fields: dict[str, object]) -> None:
+        now_ms = self.now_ms()
+        repeated = self._quiet_line.allow(f"{host} {event} {fields['why']}", now_ms)
+        if repeated is not None and self._quiet_peer.allow(host, now_ms) is not None:
+            held_back = {"repeated": repeated} if repeated else {}
+            logger.warning(event, extra={"peer": host, **fields, **held_back})
 
     def _sweep(self) -> None:
         now_ms = self.now_ms()
-        contended = self.memory.contended
         for connection in list(self._open):
-            idle_ms = now_ms - connection.last_active_ms
-            if contended and connection.mid_frame and idle_ms > STALLED_AFTER_MS:
-                connection.hang_up("stopped in the middle of a request while others wait for memory")
-            elif idle_ms > self._settings.connections_max_idle_ms:
-                connection.hang_up(
-                    f"idle for longer than connections.max.idle.ms={self._settings.connections_max_idle_ms}"
-                )
-            elif contended or idle_ms > TRIM_AFTER_MS:
-                connection.trim()
+            if connection.replies.unread and connection.replies.is_being_read():
+                connection.active = True
+            if connection.active:
+                connection.active = False
+                connection.last_active_ms = now_ms
+            self._look_after(connection, now_ms - connection.last_active_ms)
         self.memory.nudge()
         self._sweeper = self.call_later(SWEEP_MS, self._sweep) if self._open else None
+
+    def _look_after(self, connection: Tracked, idle_ms: int) -> None:
+        if idle_ms > STALLED_AFTER_MS:
+            if self.memory.contended and connection.mid_frame:
+                connection.hang_up("stopped in the middle of a request while others wait for memory")
+                return
+            if self.reply_memory.exhausted and connection.replies.unread:
+                connection.hang_up("does not read its replies, and the memory for replies is used up")
+                return
+            if idle_ms > self._settings.connections_max_idle_ms:
+                logger.debug("connection.idle", extra={"idle_ms": idle_ms})
+                connection.close()
+                return
+        if self.memory.tight or idle_ms > TRIM_AFTER_MS:
+            connection.trim()

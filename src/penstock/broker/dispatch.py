@@ -13,10 +13,11 @@ from kio.schema.errors import ErrorCode
 from penstock.broker.api import Api, Buffers, Caller, CloseConnection, Handler, OwnCodec
 from penstock.broker.failed import failed_response
 from penstock.broker.pressure import Pressure
+from penstock.broker.refusals import note_errors
 from penstock.later import Later
 from penstock.telemetry.broker import BrokerMetrics
 from penstock.telemetry.histogram import Histogram
-from penstock.wire.framing import RequestHeader, read_request_header
+from penstock.wire.framing import Malformed, RequestHeader, read_request_header
 from penstock.wire.schemas import API_VERSIONS, api_name
 from penstock.wire.versions import decode, encode
 
@@ -61,12 +62,11 @@ class Dispatch:
             return Outcome(self._unsupported(entry, header, caller), True, 0)
         caller.client_id = header.client_id
         started = perf_counter()
-        throttle_ms = self._pressure.throttle_ms()
-        request = self._read(entry, header, frame)
+        throttle_ms = self._throttle_ms(len(frame))
         self._metrics.requests_in_flight += 1
         try:
-            answer = entry.handler.start(request, caller)
-        except CloseConnection:
+            answer = entry.handler.start(self._read(entry, header, frame), caller)
+        except (Malformed, CloseConnection):
             self._metrics.requests_in_flight -= 1
             raise
         except Exception as error:
@@ -77,6 +77,13 @@ class Dispatch:
             answer.when_done(lambda done: self._finish(entry, header, started, throttle_ms, done, reply))
             return Outcome(reply, entry.api.pipelined, throttle_ms)
         return Outcome(self._pack(entry, header, started, throttle_ms, answer), True, throttle_ms)
+
+    def _throttle_ms(self, request_bytes: int) -> int:
+        throttle_ms = self._pressure.throttle_ms(request_bytes)
+        if throttle_ms:
+            self._metrics.throttled_requests += 1
+            self._metrics.throttle_ms += throttle_ms
+        return throttle_ms
 
     def _read(self, entry: Entry, header: RequestHeader, frame: memoryview) -> Any:
         if entry.codec is not None:
@@ -108,6 +115,7 @@ class Dispatch:
     def _pack(self, entry: Entry, header: RequestHeader, started: float, throttle_ms: int, response: Any) -> Buffers:
         self._metrics.requests_in_flight -= 1
         entry.latency.observe(perf_counter() - started)
+        note_errors(response, self._metrics.errors)
         if entry.codec is not None:
             return entry.codec.pack(response, header.api_version, header.correlation_id, throttle_ms)
         return [encode(response, entry.api.key, header.api_version, header.correlation_id, throttle_ms)]
@@ -120,4 +128,5 @@ class Dispatch:
             )
         known: Any = entry.handler.start(None, caller)
         answer = replace(known, error_code=ErrorCode.unsupported_version)
+        note_errors(answer, self._metrics.errors)
         return [encode(answer, API_VERSIONS, 0, header.correlation_id, 0)]

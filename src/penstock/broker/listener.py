@@ -40,4 +40,4 @@ async def listen(listener: socket.socket, dispatch: Dispatch, connections: Conne
         yield Address(host, port)
     finally:
         server.close()
-        connections.close_all("this node is stopping")
+        connections.close_all()

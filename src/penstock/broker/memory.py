@@ -6,8 +6,10 @@ until others are done, so a surge slows clients down instead of ending the proce
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
+
+# Below this share of the limit memory is plenty: buffers are kept for the next request, and nobody is slowed down.
+CALM = 0.5
 
 
 class RequestMemory:
@@ -16,7 +18,11 @@ class RequestMemory:
         self._taken_bytes = 0
         self._given_back = 0
         self._given_back_before = 0
-        self._waiting: deque[Callable[[], None]] = deque()
+        # Whoever waits, in turn, with what it holds meanwhile.
+        self._waiting: dict[Callable[[], None], int] = {}
+        self._waiting_bytes = 0
+        # Buffers that are not in the middle of a request should be given back.
+        self.tight = False
 
     @property
     def taken_bytes(self) -> int:
@@ -33,33 +39,48 @@ class RequestMemory:
         """
         if self._taken_bytes > held and (self._taken_bytes + size > self._limit_bytes or self._waiting):
             return False
-        self._taken_bytes += size
+        self.take_in_turn(size)
         return True
 
     def take_in_turn(self, size: int) -> None:
         """For a caller that waited: it goes beyond the limit by one request at most, so that the queue always moves."""
         self._taken_bytes += size
+        self._see()
 
     def give_back(self, size: int) -> None:
         self._taken_bytes -= size
         self._given_back += size
-        if self._waiting and self._taken_bytes < self._limit_bytes:
-            self._waiting.popleft()()
+        while self._waiting and self._taken_bytes < self._limit_bytes:
+            self._next_turn()
+        self._see()
 
     def nudge(self) -> None:
-        """Called now and then: should all that hold memory also wait for more, one of them may go on."""
+        """Called now and then: should whoever holds memory not come to an end, one of those that wait may go on."""
         if self._waiting and self._given_back == self._given_back_before:
-            self._waiting.popleft()()
+            self._next_turn()
         self._given_back_before = self._given_back
 
-    def when_free(self, callback: Callable[[], None]) -> None:
-        self._waiting.append(callback)
+    def when_free(self, callback: Callable[[], None], held: int = 0) -> None:
+        """Calls back once, perhaps at once: when all that hold memory wait for more, nobody else can end the wait."""
+        self._waiting[callback] = held
+        self._waiting_bytes += held
+        self._see()
+        if self._waiting_bytes >= self._taken_bytes:
+            self._next_turn()
 
     def forget(self, callback: Callable[[], None]) -> None:
         """The waiting connection has gone."""
-        if callback in self._waiting:
-            self._waiting.remove(callback)
+        self._waiting_bytes -= self._waiting.pop(callback, 0)
+        self._see()
 
     def pressure(self) -> float:
         """How much of the limit is taken, 0 to 1."""
-        return min(1.0, self._taken_bytes / self._limit_bytes)
+        return 1.0 if self._waiting else min(1.0, self._taken_bytes / self._limit_bytes)
+
+    def _next_turn(self) -> None:
+        callback = next(iter(self._waiting))
+        self._waiting_bytes -= self._waiting.pop(callback)
+        callback()
+
+    def _see(self) -> None:
+        self.tight = bool(self._waiting) or self._taken_bytes > CALM * self._limit_bytes

@@ -1,14 +1,17 @@
-"""When clients are asked to slow down: the throttle time that goes with every reply.
+"""When clients are asked to slow down: the throttle time that goes with a reply.
 
-Kafka's clients obey it by waiting before their next request; the connection is not read from meanwhile.
+Kafka's clients obey it by waiting before their next request; the connection is not read from meanwhile. Only large
+requests are slowed down: small ones take nothing from the memory that is short, and a heartbeat that waits helps
+nobody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-# Below this share of the memory for requests nobody is slowed down.
-CALM = 0.5
+from penstock.broker.memory import CALM
+from penstock.broker.receive_buffer import FREE_BYTES
+
 # At full pressure; short enough that clients recover quickly when it is over.
 LONGEST_THROTTLE_MS = 1000
 
@@ -17,7 +20,9 @@ class Pressure:
     def __init__(self, memory_pressure: Callable[[], float]) -> None:
         self._memory_pressure = memory_pressure
 
-    def throttle_ms(self) -> int:
+    def throttle_ms(self, request_bytes: int) -> int:
+        if request_bytes <= FREE_BYTES:
+            return 0
         pressure = self._memory_pressure()
         if pressure <= CALM:
             return 0

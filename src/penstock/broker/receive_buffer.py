@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 
 from penstock.broker.memory import RequestMemory
-from penstock.units import KIB
+from penstock.units import KIB, MIB
 
 # Thousands of idle connections must be cheap, so a buffer starts (and ends) small.
 SMALL_BYTES = 4 * KIB
 # Up to here a buffer grows without asking: most requests fit, and reads stay large.
 FREE_BYTES = 64 * KIB
+# Kafka's producers send no more than this in one request unless told to.
+TURN_BYTES = MIB
 
 _PREFIX_BYTES = 4
 
@@ -26,7 +29,7 @@ class ReceiveBuffer:
         there to know, or it raises for a frame that nobody should wait for."""
         self._memory = memory
         self._check_prefix = check_prefix
-        self._buffer = bytearray(SMALL_BYTES)
+        self._buffer: bytearray | mmap = bytearray(SMALL_BYTES)
         self._view = memoryview(self._buffer)
         # What it has been granted; the buffer itself grows when the space is asked for.
         self._size = SMALL_BYTES
@@ -40,6 +43,10 @@ class ReceiveBuffer:
     @property
     def capacity(self) -> int:
         return self._size
+
+    @property
+    def charged_bytes(self) -> int:
+        return self._charged(self._size)
 
     def space(self) -> memoryview:
         if self._size != len(self._buffer):
@@ -75,8 +82,9 @@ class ReceiveBuffer:
             self._move_to_front()
         if self._end < self._size:
             return True
-        # By what has arrived, not by what a client announces: 100 MB promised costs nothing.
-        return self._grow(min(whole, max(FREE_BYTES, 4 * pending)), in_turn)
+        # By what has arrived, not by what a client announces: 100 MB promised costs nothing. Whoever waited gets what
+        # most requests need, so that it does not wait again with what it holds.
+        return self._grow(min(whole, max(TURN_BYTES if in_turn else FREE_BYTES, 4 * pending)), in_turn)
 
     def trim(self) -> None:
         """Give memory back; for idle connections, and for all when others wait for memory."""
@@ -106,22 +114,25 @@ class ReceiveBuffer:
             self._memory.give_back(less)
 
     def _resize_now(self) -> None:
-        """Growing in place lets the kernel move pages instead of bytes, and a large frame never exists twice.
+        """A large buffer is a map of its own: the kernel moves pages instead of bytes when it grows, a page costs
 
-        That needs a moment in which nobody looks at the buffer; asyncio itself does, while `received` is reported.
+        nothing before bytes arrive in it, and all of it goes back at once; an allocator would do none of it reliably.
         """
         self._move_to_front()
+        if not (isinstance(self._buffer, mmap) and self._size > FREE_BYTES and self._resized(self._buffer)):
+            before = self._buffer
+            self._buffer = _map(self._size) if self._size > FREE_BYTES else bytearray(self._size)
+            self._buffer[: self._end] = memoryview(before)[: self._end]
+        self._view = memoryview(self._buffer)
+
+    def _resized(self, buffer: mmap) -> bool:
+        """False: asyncio still looks at it, as it does while it reports what was received."""
         try:
             self._view.release()
-            if self._size > len(self._buffer):
-                self._buffer.extend(bytes(self._size - len(self._buffer)))
-            else:
-                del self._buffer[self._size :]
+            buffer.resize(self._size)
         except BufferError:
-            replacement = bytearray(self._size)
-            replacement[: self._end] = memoryview(self._buffer)[: self._end]
-            self._buffer = replacement
-        self._view = memoryview(self._buffer)
+            return False
+        return True
 
     def _move_to_front(self) -> None:
         pending = self._end - self._start
@@ -132,3 +143,8 @@ class ReceiveBuffer:
     @staticmethod
     def _charged(size: int) -> int:
         return max(0, size - FREE_BYTES)
+
+
+def _map(size: int) -> mmap:
+    # Private: a shared one cannot grow.
+    return mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS)

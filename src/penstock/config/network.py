@@ -45,3 +45,11 @@ class NetworkSettings(Section):
         doc="The memory that requests on their way in may take, over all connections. Beyond it clients are not read "
         "from until others are done. Raise it when many clients send large batches at once.",
     )
+    queued_max_response_bytes: int = setting(
+        128 * MIB,
+        name="queued.max.response.bytes",
+        at_least=MIB,
+        doc="The memory that replies may take while their clients do not read them, over all connections. Near it "
+        "fetches are answered with fewer records, down to one batch; beyond it a client that has not read for ten "
+        "seconds is closed. Raise it when many consumers with slow links fetch a lot at once.",
+    )

@@ -35,7 +35,7 @@ from penstock.replication.flusher import Flusher
 from penstock.replication.housekeeping import Housekeeping
 from penstock.replication.replicas import Replicas
 from penstock.storage.directories import PartitionDirectories
-from penstock.telemetry.broker import BrokerMetrics
+from penstock.telemetry.broker import BrokerMetrics, report_memory
 from penstock.telemetry.health import Health
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.storage import LogMetrics, LogSize
@@ -92,8 +92,10 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         await stack.enter_async_context(Cleaner(replicas, flusher, upkeep, clock).running())
         broker_metrics = BrokerMetrics(metrics)
         connections = Connections(settings.network, broker_metrics, clock)
+        memory, reply_memory = connections.memory, connections.reply_memory
+        report_memory(metrics, lambda: memory.taken_bytes, lambda: reply_memory.held_bytes)
         parts = Parts(image, topics, replicas, groups, ProducerIds(store), reads, clock)
-        dispatch = Dispatch(handlers_of(parts, settings), broker_metrics, Pressure(connections.memory.pressure))
+        dispatch = Dispatch(handlers_of(parts, settings), broker_metrics, Pressure(memory.pressure))
         kafka = await stack.enter_async_context(listen(listener, dispatch, connections))
         health.ready("broker")
         # What lives as long as the node need not be looked at again by every collection.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -22,7 +22,6 @@ class BrokerMetrics:
         self.connections_refused = 0
         self.connections_closed_for_cause = 0
         self.requests_in_flight = 0
-        self.request_memory_bytes = 0
         self.throttled_requests = 0
         self.throttle_ms = 0
         # Bugs. Every test asserts that there were none.
@@ -50,9 +49,6 @@ class BrokerMetrics:
         yield from self._counters()
         yield GaugeMetricFamily("penstock_connections", "Open client connections.", self.connections)
         yield GaugeMetricFamily("penstock_requests_in_flight", "Requests not yet answered.", self.requests_in_flight)
-        yield GaugeMetricFamily(
-            "penstock_request_memory_bytes", "Memory that requests on their way in hold.", self.request_memory_bytes
-        )
 
     def _counters(self) -> Iterator[Metric]:
         for name, doc, value in (
@@ -69,3 +65,21 @@ class BrokerMetrics:
             ("unexpected_errors", "Bugs: requests that ended in UNKNOWN_SERVER_ERROR.", self.unexpected_errors),
         ):
             yield CounterMetricFamily(f"penstock_{name}", doc, value)
+
+
+def report_memory(metrics: Metrics, request_bytes: Callable[[], int], reply_bytes: Callable[[], int]) -> None:
+    """Both are asked at each scrape."""
+
+    def collect() -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "penstock_request_memory_bytes",
+            "Memory that requests on their way in hold; queued.max.request.bytes limits it.",
+            request_bytes(),
+        )
+        yield GaugeMetricFamily(
+            "penstock_reply_memory_bytes",
+            "Memory that replies hold which clients have not read; queued.max.response.bytes limits it.",
+            reply_bytes(),
+        )
+
+    metrics.register(collect)

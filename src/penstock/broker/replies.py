@@ -1,0 +1,168 @@
+"""The replies of one connection: they leave in the order of their requests, and together where they can."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Protocol
+
+from penstock.broker.api import Buffers, CloseConnection
+from penstock.broker.reply_memory import ReplyMemory
+from penstock.later import Later
+from penstock.telemetry.broker import BrokerMetrics
+from penstock.units import KIB
+
+# A client that sends without reading is not read from while so many of its replies wait. Kafka's clients keep at most
+# five requests in flight; the rest is for clients that pipeline more.
+MAX_WAITING_REPLIES = 64
+# What the client leaves unread beyond this keeps its next request waiting.
+WRITE_BUFFER_BYTES = 64 * KIB
+
+
+class Replying(Protocol):
+    """The connection, as its replies need it."""
+
+    def go_on(self) -> None:
+        """Replies have left: look at what waits for that."""
+
+    def hang_up(self, why: str) -> None: ...
+
+
+class Replies:
+    """`add` once per request, in order; `flush` when the turn is over. Replies that come later flush themselves."""
+
+    __slots__ = (
+        "_connection",
+        "_flush_armed",
+        "_held_bytes",
+        "_loop",
+        "_memory",
+        "_metrics",
+        "_out",
+        "_out_bytes",
+        "_seen_unread_bytes",
+        "_serial",
+        "_transport",
+        "_waiting",
+        "blocked",
+        "unread",
+    )
+
+    def __init__(self, connection: Replying, memory: ReplyMemory, metrics: BrokerMetrics) -> None:
+        self._connection = connection
+        self._memory = memory
+        self._metrics = metrics
+        # From the first reply on that is not there yet.
+        self._waiting: deque[Later[Buffers]] = deque()
+        self._out: list[bytes | bytearray | memoryview] = []
+        self._out_bytes = 0
+        self._flush_armed = False
+        # The last one that waits must not be overtaken.
+        self._serial = False
+        self._held_bytes = 0
+        self._seen_unread_bytes = 0
+        # No further request may start: the last reply must not be overtaken, or too many wait.
+        self.blocked = False
+        # The client has left more unread than the transport should keep.
+        self.unread = False
+
+    def __len__(self) -> int:
+        """How many are not there yet, or stand behind one that is not."""
+        return len(self._waiting)
+
+    def attach(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+
+    def add(self, reply: Buffers | Later[Buffers], pipelined: bool) -> None:
+        """Not `pipelined`: no request behind it starts before the reply is there. Raises CloseConnection."""
+        if not isinstance(reply, Later):
+            if not self._waiting:
+                self._put(reply)
+                return
+            reply = Later.of(reply)
+        elif reply.done and not self._waiting:
+            self._put(reply.result())
+            return
+        self._waiting.append(reply)
+        self._serial = not pipelined
+        self.blocked = self._serial or len(self._waiting) >= MAX_WAITING_REPLIES
+        reply.when_done(self._complete)
+
+    def _complete(self, _: Later[Buffers]) -> None:
+        waiting = self._waiting
+        if not waiting or not waiting[0].done:
+            return
+        try:
+            while waiting and waiting[0].done:
+                self._put(waiting.popleft().result())
+        except CloseConnection as reason:
+            self._connection.hang_up(str(reason))
+            return
+        self.blocked = bool(waiting) and (self._serial or len(waiting) >= MAX_WAITING_REPLIES)
+        if not self._flush_armed:
+            # One write for all replies of this turn of the loop.
+            self._flush_armed = True
+            self._loop.call_soon(self._flush_and_go_on)
+
+    def _flush_and_go_on(self) -> None:
+        self._flush_armed = False
+        self.flush()
+        self._connection.go_on()
+
+    def _put(self, buffers: Buffers) -> None:
+        self._out.extend(buffers)
+        for buffer in buffers:
+            self._out_bytes += len(buffer)
+        if self._out_bytes >= WRITE_BUFFER_BYTES:
+            # At once: only the transport knows whether the client reads, and many requests can be in one turn.
+            self.flush()
+
+    def flush(self) -> None:
+        if self._out:
+            out, self._out = self._out, []
+            self._metrics.bytes_out += self._out_bytes
+            self._out_bytes = 0
+            if len(out) == 1:
+                self._transport.write(out[0])
+            else:
+                self._transport.writelines(out)
+            if self.unread:
+                self._hold()
+
+    # While the client does not read
+
+    def pause(self) -> None:
+        self.unread = True
+        self._hold()
+
+    def resume(self) -> None:
+        self.unread = False
+        self._memory.release(self._held_bytes)
+        self._held_bytes = self._seen_unread_bytes = 0
+
+    def _hold(self) -> None:
+        """What was handed over stays in memory until nearly all of it has left, however much is sent meanwhile."""
+        unread_bytes = self._transport.get_write_buffer_size()
+        if unread_bytes > self._held_bytes:
+            self._memory.hold(unread_bytes - self._held_bytes)
+            self._held_bytes = unread_bytes
+
+    def is_being_read(self) -> bool:
+        """Whether the client has read any of what it left unread, since this was last asked."""
+        unread_bytes = self._transport.get_write_buffer_size()
+        seen, self._seen_unread_bytes = self._seen_unread_bytes, unread_bytes
+        return unread_bytes != seen
+
+    def end(self) -> None:
+        """What is ready leaves; what comes now goes nowhere."""
+        self._waiting.clear()
+        self.flush()
+
+    def drop(self) -> None:
+        """The connection has gone."""
+        self._waiting.clear()
+        self._out.clear()
+        self._out_bytes = 0
+        self.resume()

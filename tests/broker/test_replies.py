@@ -1,0 +1,210 @@
+"""Replies leave in the order of their requests, together where they can, and wait for a client that does not read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.broker.api import Buffers, CloseConnection
+from penstock.broker.replies import MAX_WAITING_REPLIES, WRITE_BUFFER_BYTES, Replies
+from penstock.broker.reply_memory import ReplyMemory
+from penstock.later import Later
+from penstock.telemetry.broker import BrokerMetrics
+from penstock.telemetry.metrics import Metrics
+from penstock.units import MIB
+
+
+class Link(asyncio.Transport):
+    """What leaves, one entry per write; `stalled` leaves it with us, as a client does that does not read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.stalled = False
+        self._unread_bytes = 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def write(self, data: Any) -> None:
+        self.writes.append(bytes(data))
+        self._unread_bytes += len(data) if self.stalled else 0
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def get_write_buffer_size(self) -> int:
+        return self._unread_bytes
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.link = Link()
+        self.memory = ReplyMemory(100 * MIB)
+        self.metrics = BrokerMetrics(Metrics())
+        self.replies = Replies(self, self.memory, self.metrics)
+        self.replies.attach(self.link)
+        self.ended: list[str] = []
+
+    def go_on(self) -> None: ...
+
+    def hang_up(self, why: str) -> None:
+        self.ended.append(why)
+        self.replies.end()
+
+    @property
+    def sent(self) -> bytes:
+        return b"".join(self.link.writes)
+
+
+async def turn() -> None:
+    """One turn of the loop, and what it made ready."""
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+@given(
+    ready_at=st.lists(st.none() | st.integers(0, 5), max_size=20),
+    seed=st.randoms(use_true_random=False),
+)
+def test_whatever_comes_first_replies_leave_in_order(ready_at: list[int | None], seed: Any) -> None:
+    """`None` is a reply that is there at once; others come in the turn of their number."""
+
+    async def run() -> None:
+        owner = Owner()
+        later: list[tuple[int, Later[Buffers], bytes]] = []
+        for index, when in enumerate(ready_at):
+            text = f"<{index}>".encode()
+            if when is None:
+                owner.replies.add([text], True)
+            else:
+                waiting: Later[Buffers] = Later()
+                later.append((when, waiting, text))
+                owner.replies.add(waiting, True)
+        owner.replies.flush()
+        seed.shuffle(later)
+        for number in range(6):
+            for when, waiting, text in later:
+                if when == number:
+                    waiting.complete([text])
+            await turn()
+        assert owner.sent == b"".join(f"<{index}>".encode() for index in range(len(ready_at)))
+        assert owner.metrics.bytes_out == len(owner.sent)
+
+    asyncio.run(run())
+
+
+def test_replies_of_one_turn_leave_in_one_write() -> None:
+    async def run() -> None:
+        owner = Owner()
+        waiting: list[Later[Buffers]] = [Later() for _ in range(5)]
+        for each in waiting:
+            owner.replies.add(each, True)
+        for index in (3, 1, 0, 2):
+            waiting[index].complete([f"{index}".encode()])
+        assert owner.link.writes == []
+        await turn()
+        assert owner.link.writes == [b"0123"]
+        waiting[4].complete([b"4"])
+        await turn()
+        assert owner.link.writes == [b"0123", b"4"]
+
+    asyncio.run(run())
+
+
+def test_large_replies_do_not_wait_for_the_end_of_the_turn() -> None:
+    """The transport must get to know them, or a client with many requests in one packet gets all of them made."""
+
+    async def run() -> None:
+        owner = Owner()
+        owner.replies.add([bytes(WRITE_BUFFER_BYTES)], True)
+        assert len(owner.sent) == WRITE_BUFFER_BYTES
+
+    asyncio.run(run())
+
+
+def test_a_reply_that_must_not_be_overtaken_blocks_until_it_is_there() -> None:
+    async def run() -> None:
+        owner = Owner()
+        first: Later[Buffers] = Later()
+        serial: Later[Buffers] = Later()
+        owner.replies.add(first, True)
+        assert not owner.replies.blocked
+        owner.replies.add(serial, False)
+        assert owner.replies.blocked
+        first.complete([b"first"])
+        assert owner.replies.blocked
+        serial.complete([b"second"])
+        assert not owner.replies.blocked
+
+    asyncio.run(run())
+
+
+def test_only_so_many_replies_wait() -> None:
+    async def run() -> None:
+        owner = Owner()
+        waiting: list[Later[Buffers]] = [Later() for _ in range(MAX_WAITING_REPLIES)]
+        for index, each in enumerate(waiting):
+            assert not owner.replies.blocked, index
+            owner.replies.add(each, True)
+        assert owner.replies.blocked
+        for each in reversed(waiting[:3]):
+            each.complete([b"x"])
+        assert not owner.replies.blocked
+
+    asyncio.run(run())
+
+
+def test_what_a_client_leaves_unread_counts_until_it_reads() -> None:
+    async def run() -> None:
+        owner = Owner()
+        owner.link.stalled = True
+        owner.replies.add([bytes(MIB)], True)
+        owner.replies.pause()
+        assert owner.replies.unread
+        assert owner.memory.held_bytes == MIB
+        owner.replies.add([bytes(MIB)], True)
+        assert owner.memory.held_bytes == 2 * MIB
+        owner.replies.resume()
+        assert (owner.replies.unread, owner.memory.held_bytes) == (False, 0)
+        owner.replies.pause()
+        owner.replies.drop()
+        assert owner.memory.held_bytes == 0
+
+    asyncio.run(run())
+
+
+def test_a_reply_that_can_only_be_to_hang_up_lets_those_before_it_leave() -> None:
+    async def run() -> None:
+        owner = Owner()
+        first: Later[Buffers] = Later()
+        bad: Later[Buffers] = Later()
+        last: Later[Buffers] = Later()
+        for each in (first, bad, last):
+            owner.replies.add(each, True)
+        bad.fail(CloseConnection("enough"))
+        last.complete([b"last"])
+        await turn()
+        assert owner.ended == []
+        first.complete([b"first"])
+        await turn()
+        assert (owner.ended, owner.sent) == (["enough"], b"first")
+
+    asyncio.run(run())
+
+
+def test_what_comes_after_the_end_goes_nowhere() -> None:
+    async def run() -> None:
+        owner = Owner()
+        late: Later[Buffers] = Later()
+        owner.replies.add([b"ready"], True)
+        owner.replies.add(late, True)
+        owner.replies.end()
+        late.complete([b"late"])
+        await turn()
+        assert owner.sent == b"ready"
+
+    asyncio.run(run())
