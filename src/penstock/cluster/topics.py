@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 from uuid import uuid4
@@ -13,7 +14,7 @@ from penstock.cluster.core.image import Image, PartitionImage, TopicImage
 from penstock.cluster.core.topic_rules import check_name, check_partition_count
 from penstock.config.log import LogSettings
 from penstock.config.setting import settings_of
-from penstock.coordination.interface import Create, Node, Remove, Replace, Store
+from penstock.coordination.interface import Change, Create, Node, Remove, Replace, Store
 from penstock.coordination.paths import (
     CONFIGS,
     TOPIC,
@@ -72,13 +73,8 @@ class Topics:
             try:
                 topic = self._planned(new)
                 if not validate_only:
-                    await self._store.commit(
-                        [
-                            Create(topic_path(new.name), TOPIC.encode(_state_of(topic))),
-                            Create(topic_config_path(new.name), CONFIGS.encode(ConfigValues(dict(new.config)))),
-                        ]
-                    )
-                    await self._show(topic)
+                    await self._write_new(topic)
+                    await self._show_new(topic)
             except PenstockError as error:
                 return Refused.by(error)
             return topic
@@ -89,13 +85,7 @@ class Topics:
             if topic is None:
                 return _unknown(name)
             try:
-                topic_node, config_node = await self._nodes(name)
-                await self._store.commit(
-                    [
-                        Remove(topic_path(name), topic_node.version),
-                        Remove(topic_config_path(name), config_node.version),
-                    ]
-                )
+                await self._erase(name)
             except PenstockError as error:
                 return Refused.by(error)
             self._image.remove(name)
@@ -148,6 +138,35 @@ class Topics:
             except PenstockError as error:
                 return Refused.by(error)
             return changed
+
+    async def _write_new(self, topic: TopicImage) -> None:
+        """Over what a creation left behind that failed half-way and could not be undone either."""
+        rows = (
+            (topic_path(topic.name), TOPIC.encode(_state_of(topic))),
+            (topic_config_path(topic.name), CONFIGS.encode(ConfigValues(dict(topic.config)))),
+        )
+        changes: list[Change] = []
+        for path, data in rows:
+            left = await self._store.read(path)
+            changes.append(Create(path, data) if left is None else Replace(path, data, left.version))
+        await self._store.commit(changes)
+
+    async def _show_new(self, topic: TopicImage) -> None:
+        """A topic whose files cannot be made does not stay: who asked for it was refused."""
+        try:
+            await self._show(topic)
+        except PenstockError:
+            for follower in self._followers:
+                await follower.drop_topic(topic.name)
+            with suppress(PenstockError):
+                await self._erase(topic.name)
+            raise
+
+    async def _erase(self, name: str) -> None:
+        topic, config = await self._nodes(name)
+        await self._store.commit(
+            [Remove(topic_path(name), topic.version), Remove(topic_config_path(name), config.version)]
+        )
 
     def _planned(self, new: NewTopic) -> TopicImage:
         check_name(new.name)

@@ -6,7 +6,7 @@ import asyncio
 
 from penstock.coordination.interface import Change, Create, Replace, Store
 from penstock.coordination.paths import PRODUCER_ID, PRODUCER_IDS, ProducerIdState
-from penstock.errors import PenstockError, Problem
+from penstock.errors import PenstockError, Problem, Refused
 
 # As large as Kafka's: one durable write per so many producers; a crash wastes the rest, of 2**63.
 BLOCK_SIZE = 1000
@@ -20,7 +20,15 @@ class ProducerIds:
         self._block = iter(range(0))
         self._refilling = asyncio.Lock()
 
+    async def allocate(self) -> int | Refused:
+        """For whoever serves clients: what the store raises as a value."""
+        try:
+            return await self.next_id()
+        except PenstockError as error:
+            return Refused.by(error)
+
     async def next_id(self) -> int:
+        """Raises PenstockError when the store cannot record that a block is taken."""
         producer_id = next(self._block, None)
         if producer_id is not None:
             return producer_id

@@ -108,28 +108,41 @@ class Replicas:
     # Topics coming and going
 
     async def open_topic(self, topic: TopicImage) -> None:
-        """Opens what is missing of the topic's partitions and takes over its settings."""
+        """Opens what is missing of the topic's partitions and takes over its settings. Raises PenstockError."""
         settings = self._defaults.overridden_by(topic.config)
-        partitions = self._topics.setdefault(topic.name, [])
-        self._names[topic.id] = topic.name
+        partitions = self._topics.get(topic.name, [])
         for partition in partitions:
             partition.log.settings = settings
             partition.on_settings_changed()
-        loop = asyncio.get_running_loop()
-        while len(partitions) < len(topic.partitions):
-            index = len(partitions)
-            log = await loop.run_in_executor(self._pool, self._open_log, topic, index, settings)
-            report = log.recovery
-            if report.noteworthy:
-                logger.warning("log.recovered", extra={"topic": topic.name, "partition": index, "what": str(report)})
-            partitions.append(Partition(topic.name, topic.id, index, log, topic.partitions[index].leader_epoch))
+        # All or none: a partition that clients can find takes writes, which nothing may take back.
+        opened: list[Partition] = []
+        try:
+            for index in range(len(partitions), len(topic.partitions)):
+                opened.append(await self._open_partition(topic, index, settings))
+        except PenstockError:
+            for partition in opened:
+                partition.log.abandon()
+            raise
+        self._topics[topic.name] = partitions + opened
+        self._names[topic.id] = topic.name
+
+    async def _open_partition(self, topic: TopicImage, index: int, settings: LogSettings) -> Partition:
+        log = await asyncio.get_running_loop().run_in_executor(self._pool, self._open_log, topic, index, settings)
+        if log.recovery.noteworthy:
+            what = str(log.recovery)
+            logger.warning("log.recovered", extra={"topic": topic.name, "partition": index, "what": what})
+        return Partition(topic.name, topic.id, index, log, topic.partitions[index].leader_epoch)
 
     def _open_log(self, topic: TopicImage, index: int, settings: LogSettings) -> Log:
-        directory = self._directories.claim(topic.name, topic.id, index)
+        try:
+            directory = self._directories.claim(topic.name, topic.id, index)
+        except OSError as error:
+            text = f"the directory of {topic.name}-{index} cannot be made: {error}"
+            raise PenstockError(Problem.STORAGE_FAILED, text) from error
         return Log.open(self._directories.disk, directory, settings, now_ms=self._clock.now_ms())
 
     async def drop_topic(self, name: str) -> None:
-        """Nobody waits on it any more when this returns; its files are gone or set aside."""
+        """Nobody waits on it any more when this returns; its files are gone or set aside, or go at the next start."""
         partitions = self._topics.pop(name, [])
         for partition in partitions:
             self._names.pop(partition.topic_id, None)
@@ -138,7 +151,10 @@ class Replicas:
         loop = asyncio.get_running_loop()
         for partition in partitions:
             await loop.run_in_executor(self._pool, partition.log.abandon)
-        await loop.run_in_executor(self._pool, self._directories.remove_topic, name)
+        try:
+            await loop.run_in_executor(self._pool, self._directories.remove_topic, name)
+        except OSError as error:
+            logger.warning("topic.files.kept", extra={"topic": name, "why": str(error), "do": "see to the disk"})
 
     async def remove_strangers(self, names: Set[str]) -> None:
         """At start: what topics left behind that were deleted while this node was down."""

@@ -15,7 +15,7 @@ from penstock.storage.deletion import Deletion, apply_retention
 from penstock.storage.reading import find_slice
 from penstock.storage.recovery import Recovery, forget_failure, make_durable
 from penstock.storage.segment import Segment
-from penstock.storage.slice import Slice
+from penstock.storage.slice import Slice, unreadable
 from penstock.storage.state import LogState
 from penstock.storage.sync import SyncTicket
 from penstock.storage.timestamps import TimestampedOffset, first_at_or_after, newest
@@ -145,7 +145,10 @@ class Log(LogState):
         Whole batches in at most `max_bytes`; with `at_least_one` the first one whatever its size. Empty if there is
         none. Raises PenstockError: OFFSET_OUT_OF_RANGE, CORRUPT_RECORDS, STORAGE_FAILED.
         """
-        return find_slice(self, offset, max_bytes, upto, at_least_one)
+        try:
+            return find_slice(self, offset, max_bytes, upto, at_least_one)
+        except OSError as error:
+            raise unreadable(self.directory, error) from error
 
     def begin_sync(self, now_ms: int | None = None, *, checkpoint: bool = False) -> SyncTicket | None:
         """What has to be synced, for a pool thread to `run`; None if nothing, or if a ticket is out already.
@@ -231,13 +234,19 @@ class Log(LogState):
             self._roll(now_ms)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampedOffset | None:
-        """The first record that is not older than that. Blocking; on any thread."""
+        """The first record that is not older than that. Blocking; on any thread. Raises PenstockError."""
         interval_bytes = self.settings.index_interval_bytes
-        return first_at_or_after(list(self.segments), timestamp_ms, self.start_offset, interval_bytes)
+        try:
+            return first_at_or_after(list(self.segments), timestamp_ms, self.start_offset, interval_bytes)
+        except OSError as error:
+            raise unreadable(self.directory, error) from error
 
     def max_timestamp(self) -> TimestampedOffset | None:
-        """The first of the newest records. Blocking; on any thread."""
-        return newest(list(self.segments), self.start_offset, self.settings.index_interval_bytes)
+        """The first of the newest records. Blocking; on any thread. Raises PenstockError."""
+        try:
+            return newest(list(self.segments), self.start_offset, self.settings.index_interval_bytes)
+        except OSError as error:
+            raise unreadable(self.directory, error) from error
 
     def abandon(self) -> None:
         """An end without care for what is not synced: the log is deleted."""

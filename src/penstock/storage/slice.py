@@ -26,7 +26,10 @@ class Slice:
         return b""
 
     def load(self) -> bytes | bytearray:
-        """The bytes, all CRCs checked. Blocking. Raises PenstockError (CORRUPT_RECORDS, OFFSET_NOT_AVAILABLE)."""
+        """The bytes, all CRCs checked. Blocking.
+
+        Raises PenstockError: CORRUPT_RECORDS, OFFSET_NOT_AVAILABLE, STORAGE_FAILED.
+        """
         return b""
 
 
@@ -50,7 +53,7 @@ class SearchedSlice(Slice):
         expected, position = self._segment.place_before(self._query.offset, indexes)
         available = self._segment.sound_end(position) - position
         span = min(available, self._query.max_bytes + self._interval_bytes)
-        data = self._file.read_cached(position, span)
+        data = _read_cached(self._file, position, span)
         if data is None:
             return None
         selection = select(data, available, expected, self._query)
@@ -60,6 +63,12 @@ class SearchedSlice(Slice):
         return _part(data, selection)
 
     def load(self) -> bytes | bytearray:
+        try:
+            return self._load()
+        except OSError as error:
+            raise unreadable(self._segment.path, error) from error
+
+    def _load(self) -> bytes | bytearray:
         indexes = self._segment.ready_indexes(self._interval_bytes)
         data, position, selection = self._search(indexes)
         if selection.fault and selection.start == selection.end:
@@ -110,10 +119,22 @@ class TailSlice(SearchedSlice):
         self.length = length
 
     def cached(self) -> bytearray | bytes | None:
-        return self._file.read_cached(self._position, self.length)
+        return _read_cached(self._file, self._position, self.length)
 
 
 EMPTY = Slice(0)
+
+
+def unreadable(path: str, error: OSError) -> PenstockError:
+    return PenstockError(Problem.STORAGE_FAILED, f"{path} cannot be read: {error}. Check the disk")
+
+
+def _read_cached(file: File, position: int, length: int) -> bytearray | None:
+    try:
+        return file.read_cached(position, length)
+    except OSError:
+        # `load` meets it again, and tells.
+        return None
 
 
 def _part(data: bytes | bytearray, selection: Selection) -> bytes | bytearray:

@@ -15,6 +15,7 @@ from kio.static.primitive import i16
 from penstock.broker.api import NO_THROTTLE, Api, Caller
 from penstock.broker.error_codes import NONE
 from penstock.coordination.producer_ids import ProducerIds
+from penstock.errors import Refused
 from penstock.later import Later, awaiting
 
 
@@ -32,15 +33,23 @@ class InitProducerId:
         self, request: InitProducerIdRequest, caller: Caller
     ) -> InitProducerIdResponse | Later[InitProducerIdResponse]:
         if request.transactional_id is not None:
-            return InitProducerIdResponse(
-                throttle_time=NO_THROTTLE, error_code=ErrorCode.invalid_request, producer_epoch=i16(-1)
-            )
+            return _refused(ErrorCode.invalid_request)
         return awaiting(self._give())
 
     async def _give(self) -> InitProducerIdResponse:
-        return InitProducerIdResponse(
-            throttle_time=NO_THROTTLE,
-            error_code=NONE,
-            producer_id=ProducerId(await self._producer_ids.next_id()),
-            producer_epoch=i16(0),
-        )
+        match await self._producer_ids.allocate():
+            case Refused():
+                # Kafka's answer when it has no ids left: clients take it as a reason to ask again, and older ones
+                # take every other error as final.
+                return _refused(ErrorCode.coordinator_load_in_progress)
+            case producer_id:
+                return InitProducerIdResponse(
+                    throttle_time=NO_THROTTLE,
+                    error_code=NONE,
+                    producer_id=ProducerId(producer_id),
+                    producer_epoch=i16(0),
+                )
+
+
+def _refused(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(throttle_time=NO_THROTTLE, error_code=code, producer_epoch=i16(-1))

@@ -1,0 +1,180 @@
+"""Faults in front of any disk, real or in memory: no room, failing operations, the moment at which it is pulled out.
+
+Safe from many threads, also where the disk behind it is not.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from penstock.disk.interface import Buffer, Disk, File, Space
+
+
+class _Failure(NamedTuple):
+    operation: str
+    number: int
+    path_part: str
+
+
+class FaultyFile:
+    def __init__(self, disk: FaultyDisk, file: File, path: str) -> None:
+        self._disk = disk
+        self._file = file
+        self._path = path
+
+    def write(self, buffers: Sequence[Buffer], position: int) -> int:
+        with self._disk.operation("write", self._path):
+            data = b"".join(buffers)
+            allowed = self._disk.take_room(position + len(data) - self._file.size(), len(data))
+            return self._file.write([data[:allowed]], position)
+
+    def read(self, position: int, length: int) -> bytes:
+        with self._disk.operation("read", self._path):
+            return self._file.read(position, length)
+
+    def read_cached(self, position: int, length: int) -> bytearray | None:
+        with self._disk.operation("read", self._path):
+            return None if self._disk.is_cold else self._file.read_cached(position, length)
+
+    def sync(self) -> None:
+        with self._disk.operation("sync", self._path):
+            self._file.sync()
+
+    def truncate(self, size: int) -> None:
+        with self._disk.operation("truncate", self._path):
+            self._disk.give_room(self._file.size() - size)
+            self._file.truncate(size)
+
+    def size(self) -> int:
+        return self._file.size()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class FaultyDisk:
+    """Does what the disk behind it does, until a test says otherwise."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._lock = threading.RLock()
+        self._failures: list[_Failure] = []
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._room_bytes: int | None = None
+        self._pulled = False
+        # Nothing is in the page cache.
+        self.is_cold = False
+
+    # What a test does to it
+
+    def fill(self, room_bytes: int = 0) -> None:
+        """From now on files may grow by so many bytes in all, and at zero no name can be made either."""
+        with self._lock:
+            self._room_bytes = room_bytes
+
+    def make_room(self) -> None:
+        with self._lock:
+            self._room_bytes = None
+
+    def fail(self, operation: str, number: int = errno.EIO, *, path_part: str = "") -> None:
+        """Every such operation fails until `heal`."""
+        with self._lock:
+            self._failures.append(_Failure(operation, number, path_part))
+
+    def heal(self) -> None:
+        with self._lock:
+            self._failures = []
+
+    def pull(self) -> None:
+        """Whoever uses it gets nothing done any more: the process is as good as gone."""
+        with self._lock:
+            self._pulled = True
+
+    def count(self, operation: str, path_part: str = "") -> int:
+        """How many such operations were asked for."""
+        with self._lock:
+            return sum(
+                number for (name, path), number in self._counts.items() if name == operation and path_part in path
+            )
+
+    # The disk
+
+    def open(self, path: str, *, create: bool = False) -> FaultyFile:
+        with self.operation("open", path):
+            if create and not self._disk.exists(path):
+                self._require_room()
+            return FaultyFile(self, self._disk.open(path, create=create), path)
+
+    def exists(self, path: str) -> bool:
+        with self.operation("exists", path):
+            return self._disk.exists(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        with self.operation("list_directory", path):
+            return self._disk.list_directory(path)
+
+    def make_directory(self, path: str, *, for_good: bool = True) -> None:
+        with self.operation("make_directory", path):
+            if not self._disk.exists(path):
+                self._require_room()
+            self._disk.make_directory(path, for_good=for_good)
+
+    def rename(self, source: str, target: str) -> None:
+        with self.operation("rename", source):
+            self._disk.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        with self.operation("remove", path):
+            self._disk.remove(path)
+
+    def remove_directory(self, path: str) -> None:
+        with self.operation("remove_directory", path):
+            self._disk.remove_directory(path)
+
+    def sync_directory(self, path: str) -> None:
+        with self.operation("sync_directory", path):
+            self._disk.sync_directory(path)
+
+    def space(self, path: str) -> Space:
+        with self._lock:
+            space = self._disk.space(path)
+            return space if self._room_bytes is None else Space(space.total_bytes, self._room_bytes)
+
+    # For its files
+
+    @contextmanager
+    def operation(self, name: str, path: str) -> Iterator[None]:
+        """One at a time; raises OSError if it has to fail."""
+        with self._lock:
+            self._counts[name, path] += 1
+            if self._pulled:
+                raise OSError(errno.EIO, "the disk is gone", path)
+            for failure in self._failures:
+                if failure.operation == name and failure.path_part in path:
+                    raise OSError(failure.number, os.strerror(failure.number), path)
+            yield
+
+    def take_room(self, growth: int, length: int) -> int:
+        """How many of `length` bytes may be written if all of them made the file grow by `growth`."""
+        if self._room_bytes is None or growth <= 0:
+            return length
+        taken = min(growth, self._room_bytes)
+        self._room_bytes -= taken
+        allowed = length - growth + taken
+        if allowed <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return allowed
+
+    def give_room(self, shrunk: int) -> None:
+        if self._room_bytes is not None:
+            self._room_bytes += shrunk
+
+    def _require_room(self) -> None:
+        if self._room_bytes == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
