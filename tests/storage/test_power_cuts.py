@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 from random import Random
 from typing import NamedTuple
@@ -25,7 +26,6 @@ SETTINGS = LogSettings(
     segment_ms=50_000,
     index_interval_bytes=256,
     retention_ms=100_000,
-    file_delete_delay_ms=10_000,
 )
 
 
@@ -43,8 +43,9 @@ class LogUnderFire(RuleBasedStateMachine):
     power cut; nothing that is not in `sent` may ever be served.
     """
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(delete_delay_ms=st.sampled_from([0, 10_000]))
+    def begin(self, delete_delay_ms: int) -> None:
+        self.settings = dataclasses.replace(SETTINGS, file_delete_delay_ms=delete_delay_ms)
         self.disk = CrashingDisk()
         self.now_ms = NOW_MS
         self.numbers = 0
@@ -67,7 +68,7 @@ class LogUnderFire(RuleBasedStateMachine):
         self.ticket_ran = False
         self.deletions = []
         self.failed = False
-        self.log = Log.open(self.disk, DIRECTORY, SETTINGS, now_ms=self.now_ms)
+        self.log = Log.open(self.disk, DIRECTORY, self.settings, now_ms=self.now_ms)
 
     def served_from(self, offset: int) -> list[Sent]:
         """What a read at this offset answers with, each batch found in the model."""
@@ -144,7 +145,16 @@ class LogUnderFire(RuleBasedStateMachine):
     # What a broker does
 
     @precondition(lambda self: not self.failed)
-    @rule(records=st.integers(1, 3), size=st.integers(0, 700), producer_id=st.sampled_from([-1, -1, 1, 2]))
+    @rule(
+        batches=st.lists(
+            st.tuples(st.integers(1, 3), st.integers(0, 700), st.sampled_from([-1, -1, 1, 2])), min_size=1, max_size=8
+        )
+    )
+    def append_some(self, batches: list[tuple[int, int, int]]) -> None:
+        for records, size, producer_id in batches:
+            if not self.failed:
+                self.append(records, size, producer_id)
+
     def append(self, records: int, size: int, producer_id: int) -> None:
         self.numbers += 1
         values = [b"%d" % self.numbers, *[b"x" * size] * (records - 1)]
@@ -174,6 +184,26 @@ class LogUnderFire(RuleBasedStateMachine):
         assert appended.next_offset == expected + records
         if producer_id >= 0:
             self.sequences[producer_id] = last_sequence
+
+    @precondition(lambda self: not self.failed and self.log.producers())
+    @rule(which=st.integers(0, 1), back=st.integers(1, 5))
+    def append_again(self, which: int, back: int) -> None:
+        """A producer that did not see the answer sends a batch of its last five once more."""
+        entries = self.log.producers()
+        entry = entries[which % len(entries)]
+        known = entry.batches[-min(back, len(entry.batches))]
+        count = known.last_sequence - known.first_sequence + 1
+        batch = batch_of(
+            *[b"again"] * count,
+            producer_id=entry.producer_id,
+            producer_epoch=entry.epoch,
+            base_sequence=known.first_sequence,
+        )
+        end_offset = self.log.end_offset
+        answer = self.log.append(batch, read_header(batch), leader_epoch=self.epoch, now_ms=self.now_ms)
+        assert answer[:2] == (known.base_offset, known.next_offset)
+        assert answer.duplicate
+        assert self.log.end_offset == end_offset
 
     @precondition(lambda self: self.ticket is None)
     @rule(checkpoint=st.booleans())
@@ -210,7 +240,7 @@ class LogUnderFire(RuleBasedStateMachine):
         if self.ticket is not None:
             self.finish_sync()
 
-    @rule(by_ms=st.sampled_from([1_000, 20_000, 60_000]))
+    @rule(by_ms=st.sampled_from([1_000, 20_000, 60_000, 200_000]))
     def time_passes(self, by_ms: int) -> None:
         self.now_ms += by_ms
 

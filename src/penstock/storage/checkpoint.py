@@ -65,6 +65,8 @@ class CheckpointFiles:
         self._turn = 0
         self._written_turn = 0
         self._start_offset = 0
+        # What is read after a kill may not be on disk for good, so this knows only what was written since.
+        self._durable_start_offset = 0
 
     def take_turn(self) -> int:
         self._turn += 1
@@ -90,14 +92,15 @@ class CheckpointFiles:
             replace_atomically(self._disk, self._path(CHECKPOINT_NAME), seal(checkpoint), for_good=for_good)
             self._written_turn = turn
             if for_good:
-                self._start_offset = max(self._start_offset, checkpoint.start_offset)
+                self._durable_start_offset = max(self._durable_start_offset, checkpoint.start_offset)
 
     def write_start_offset(self, start_offset: int) -> None:
         """Blocking. Durable when it returns; never goes back."""
         with self._lock:
-            if start_offset > self._start_offset:
-                replace_atomically(self._disk, self._path(START_OFFSET_NAME), seal(StartOffset(start_offset)))
-                self._start_offset = start_offset
+            if start_offset > self._durable_start_offset:
+                highest = max(start_offset, self._start_offset)
+                replace_atomically(self._disk, self._path(START_OFFSET_NAME), seal(StartOffset(highest)))
+                self._start_offset = self._durable_start_offset = highest
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"

@@ -19,7 +19,7 @@ from penstock.storage.core.leader_epochs import LeaderEpochs
 from penstock.storage.core.producer_state import ProducerStates
 from penstock.storage.recovery_report import RecoveryReport
 from penstock.storage.scan import SCAN_BYTES, next_valid_batch, valid_batches
-from penstock.storage.segment import LOG_SUFFIX, SUFFIXES, Segment
+from penstock.storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, SUFFIXES, Segment
 from penstock.storage.segment_indexes import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SegmentIndexes
 
 # Left by a log whose sync failed.
@@ -73,6 +73,7 @@ class Recovery:
             self._take_up(base_offset, generation, rows.get(base_offset))
         self._judge_tails()
         self._note_missing(rows)
+        self._forget_snapshots()
         recovery_offset = self._checkpoint.recovery_offset
         last = self._segments[-1] if self._segments else None
         written_end = last.next_offset if last else 0
@@ -119,13 +120,21 @@ class Recovery:
             unknown = base_offset not in rows and base_offset < self._checkpoint.recovery_offset
             if unknown or base_offset in below_start:
                 del present[base_offset]
-        for name in sorted(self._names):
-            match = _SEGMENT_FILE.fullmatch(name)
-            is_part = match is not None and match[3] in SUFFIXES
-            if name.endswith(".tmp") or (is_part and match and present.get(int(match[1])) != int(match[2] or 0)):
-                self._disk.remove(f"{self._directory}/{name}")
-                self._names.discard(name)
+        self._remove_all_but(present)
         return sorted(present.items())
+
+    def _remove_all_but(self, present: dict[int, int]) -> None:
+        dead = {name for name in self._names if name.endswith(".tmp")}
+        for name in self._names:
+            match = _SEGMENT_FILE.fullmatch(name)
+            if match and match[3] in SUFFIXES and present.get(int(match[1])) != int(match[2] or 0):
+                dead.add(name)
+        if dead:
+            # The checkpoint that condemns them must not be lost while their removal is kept.
+            self._disk.sync_directory(self._directory)
+        for name in sorted(dead):
+            self._disk.remove(f"{self._directory}/{name}")
+        self._names -= dead
 
     def _take_up(self, base_offset: int, generation: int, row: SegmentRow | None) -> None:
         segment = Segment(self._disk, self._directory, base_offset, self._now_ms, generation=generation)
@@ -224,6 +233,14 @@ class Recovery:
                 before = [segment for segment in self._segments if segment.next_offset <= row.base_offset]
                 if before:
                     before[-1].add_damage(damage._replace(position=before[-1].size, end_position=before[-1].size))
+
+    def _forget_snapshots(self) -> None:
+        """Those taken behind damage know of batches that are not in the log any more."""
+        first = min((damage.first_offset for damage in self.report.damage), default=None)
+        for segment in self._segments:
+            name = f"{segment.base_offset:020d}{_tag(segment.generation)}{SNAPSHOT_SUFFIX}"
+            if first is not None and segment.base_offset > first and name in self._names:
+                self._disk.remove(f"{self._directory}/{name}")
 
     def _damaged(self, segment: Segment, damage: Damage) -> None:
         segment.add_damage(damage)

@@ -44,8 +44,9 @@ def truncate(log: LogState, offset: int) -> None:
         log.fail(f"truncation to offset {offset} failed: {error}")
         raise log.failed_error() from error
     log.commit.everything_synced()
-    log.synced_offset = end_offset
-    log.active = last
+    # The log may start inside the batch that went: offsets below its start are not given again.
+    log.end_offset = log.synced_offset = max(end_offset, log.start_offset)
+    log.active = last if log.end_offset == end_offset else None
     log.tail_offsets, log.tail_positions = [], []
     log.size_bytes = sum(segment.size for segment in kept)
 
@@ -66,9 +67,6 @@ def _find(log: LogState, offset: int) -> tuple[list[Segment], Segment | None, in
             if header.next_offset > offset:
                 position, end_offset = found, header.base_offset
                 break
-    if end_offset < log.start_offset:
-        # The log starts inside this batch, so nothing is left.
-        return [], None, 0, log.start_offset
     if position == 0:
         return log.segments[:place], None, 0, end_offset
     return log.segments[: place + 1], segment, position, end_offset
