@@ -116,10 +116,12 @@ class Connection(asyncio.BufferedProtocol):
         self._throttled = False
         self.go_on()
 
-    # Reading is paused while anything blocks the next frame
+    # Reading goes on while there is room, so that a client that leaves is noticed whatever its requests wait for
 
     def _adjust_reading(self) -> None:
-        readable = not self._blocked() and not self._awaiting_memory and self._make_room()
+        readable = self._buffer.has_space() if self._blocked() else not self._awaiting_memory and self._make_room()
+        if self._closed:
+            return
         if readable and not self._reading:
             self._reading = True
             self._transport.resume_reading()

@@ -11,7 +11,6 @@ from uuid import UUID
 from penstock.errors import Problem, Refused
 from penstock.units import MINUTE_MS
 
-NO_SESSION = 0
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 _LAST_EPOCH = 2**31 - 1

@@ -25,10 +25,14 @@ class FetchWait:
         if self._missing_bytes <= 0 or readable_bytes == 0:
             self._wake()
 
-    def _wake(self) -> None:
+    def cancel(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
             for partition in self._partitions:
                 partition.unwatch(self)
+
+    def _wake(self) -> None:
+        if self._timer is not None:
+            self.cancel()
             self._finish()

@@ -48,6 +48,12 @@ class ReceiveBuffer:
     def charged_bytes(self) -> int:
         return self._charged(self._size)
 
+    def has_space(self) -> bool:
+        """Whether anything can be received before the next frame is taken, without more memory."""
+        if self._start == self._end:
+            self._start = self._end = 0
+        return self._end < self._size
+
     def space(self) -> memoryview:
         if self._size != len(self._buffer):
             self._resize_now()

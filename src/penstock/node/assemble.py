@@ -94,7 +94,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         connections = Connections(settings.network, broker_metrics, clock)
         memory, reply_memory = connections.memory, connections.reply_memory
         report_memory(metrics, lambda: memory.taken_bytes, lambda: reply_memory.held_bytes)
-        parts = Parts(image, topics, replicas, groups, ProducerIds(store), reads, clock)
+        parts = Parts(image, topics, replicas, groups, ProducerIds(store), reply_memory, reads, clock)
         dispatch = Dispatch(handlers_of(parts, settings), broker_metrics, Pressure(memory.pressure))
         kafka = await stack.enter_async_context(listen(listener, dispatch, connections))
         health.ready("broker")

@@ -41,6 +41,7 @@ from penstock.broker.apis.sync_group import SyncGroup
 from penstock.broker.config_resources import ConfigResources
 from penstock.broker.config_rows import TopicConfigs
 from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.reply_memory import ReplyMemory
 from penstock.clock import Clock
 from penstock.cluster.core.image import Image
 from penstock.cluster.topics import Topics
@@ -59,6 +60,7 @@ class Parts:
     replicas: Replicas
     groups: Groups
     producer_ids: ProducerIds
+    reply_memory: ReplyMemory
     pool: ThreadPoolExecutor
     clock: Clock
 
@@ -72,7 +74,7 @@ def _data(parts: Parts, settings: Settings) -> Sequence[Handler]:
     replicas, clock = parts.replicas, parts.clock
     return [
         Produce(replicas, clock),
-        Fetch(replicas, FetchSessions(), parts.pool, clock),
+        Fetch(replicas, FetchSessions(), parts.reply_memory, parts.pool, clock),
         ListOffsets(replicas, parts.pool),
         OffsetForLeaderEpoch(replicas),
         InitProducerId(parts.producer_ids),

@@ -3,6 +3,8 @@
 A fetch that finds too little parks one waiter on its partitions; what wakes it leads to one more read, whose result is
 the answer. What is in the page cache is read at once, the rest by a pool thread.
 
+While clients leave many replies unread, answers are smaller than asked for, down to one batch.
+
 Deviation: followers cannot fetch yet; a request with a replica id is refused.
 """
 
@@ -20,6 +22,7 @@ from penstock.broker.error_codes import NONE, code_of
 from penstock.broker.fetch_read import FetchRead, Row, read_all
 from penstock.broker.fetch_sessions import FetchSessions, Plan, Wanted
 from penstock.broker.fetch_wait import FetchWait
+from penstock.broker.reply_memory import ReplyMemory
 from penstock.clock import Clock
 from penstock.errors import PenstockError, Refused
 from penstock.later import Later, awaiting
@@ -37,9 +40,17 @@ READ_COMMITTED = 1
 class Fetch:
     api = Api(key=1, versions=(4, 18))
 
-    def __init__(self, replicas: Replicas, sessions: FetchSessions, pool: ThreadPoolExecutor, clock: Clock) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        sessions: FetchSessions,
+        reply_memory: ReplyMemory,
+        pool: ThreadPoolExecutor,
+        clock: Clock,
+    ) -> None:
         self._replicas = replicas
         self._sessions = sessions
+        self._reply_memory = reply_memory
         self._pool = pool
         self._clock = clock
 
@@ -55,33 +66,50 @@ class Fetch:
         plan = self._sessions.plan(request, _wanted(request), _forgotten(request), self._clock.now_ms())
         if isinstance(plan, Refused):
             return FetchResponse([], code_of(plan))
-        read = read_all(self._replicas, plan.wanted, min(request.max_bytes, MAX_BYTES))
+        read = self._read(request, plan)
         if read.failed or read.size >= request.min_bytes or request.max_wait_ms <= 0:
             return self._answer(request, plan, read)
-        return self._park(request, plan, read)
+        return self._park(request, plan, read, caller)
 
-    def _park(self, request: FetchRequest, plan: Plan, read: FetchRead) -> Later[FetchResponse]:
+    def _read(self, request: FetchRequest, plan: Plan) -> FetchRead:
+        max_bytes = min(request.max_bytes, MAX_BYTES, self._reply_memory.allowance())
+        return read_all(self._replicas, plan.wanted, max_bytes)
+
+    def _park(self, request: FetchRequest, plan: Plan, read: FetchRead, caller: Caller) -> Later[FetchResponse]:
         answer: Later[FetchResponse] = Later()
 
         def finish() -> None:
-            again = read_all(self._replicas, plan.wanted, min(request.max_bytes, MAX_BYTES))
-            response = self._answer(request, plan, again)
+            caller.when_gone = None
+            response = self._answer(request, plan, self._read(request, plan))
             if isinstance(response, Later):
                 response.when_done(lambda done: answer.settle_like(done))
             else:
                 answer.complete(response)
 
-        FetchWait(
+        wait = FetchWait(
             [row.partition for row in read.rows if row.partition is not None],
             missing_bytes=request.min_bytes - read.size,
             finish=finish,
-        ).arm(self._clock, request.max_wait_ms)
+        )
+
+        def give_up() -> None:
+            wait.cancel()
+            answer.complete(FetchResponse([]))
+
+        wait.arm(self._clock, request.max_wait_ms)
+        # No request of this connection starts before this one is answered, so nobody else's callback is replaced.
+        caller.when_gone = give_up
         return answer
 
     def _answer(self, request: FetchRequest, plan: Plan, read: FetchRead) -> FetchResponse | Later[FetchResponse]:
         if not read.cold:
             return _response(request, plan, read.rows)
-        return awaiting(self._load_and_answer(request, plan, read))
+        # Counted from now on, for many can be on their way at once.
+        held_bytes = read.size
+        self._reply_memory.hold(held_bytes)
+        answer = awaiting(self._load_and_answer(request, plan, read))
+        answer.when_done(lambda _: self._reply_memory.release(held_bytes))
+        return answer
 
     async def _load_and_answer(self, request: FetchRequest, plan: Plan, read: FetchRead) -> FetchResponse:
         """Blocking reads, in the pool; what cannot be read becomes its row's error."""
