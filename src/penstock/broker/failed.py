@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import typing
 from functools import cache
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from penstock.broker.api import NO_THROTTLE
+from penstock.broker.api import NO_THROTTLE as _NO_TIME
 from penstock.wire.versions import response_shape
 
 
@@ -25,8 +26,6 @@ def failed_response(api_key: int) -> Any | None:
     kinds = typing.get_type_hints(shape)
     values = {field.name: _empty(kinds[field.name]) for field in fields if field.default is dataclasses.MISSING}
     values["error_code"] = ErrorCode.unknown_server_error
-    if "throttle_time" in values:
-        values["throttle_time"] = NO_THROTTLE
     return shape(**values)
 
 
@@ -34,6 +33,8 @@ def _empty(kind: Any) -> Any:
     if type(None) in typing.get_args(kind):
         return None
     origin = typing.get_origin(kind) or kind
+    if issubclass(origin, datetime.timedelta):
+        return _NO_TIME
     for plain in (tuple, str, bytes, bool, int):
         if issubclass(origin, plain):
             return plain()
