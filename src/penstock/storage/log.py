@@ -106,6 +106,7 @@ class Log(LogState):
             del self.tail_offsets[: _TAIL_BATCHES // 2], self.tail_positions[: _TAIL_BATCHES // 2]
         if base_offset == self.synced_offset:
             self.unsynced_since_ms = now_ms
+        self.last_append_ms = now_ms
         self.end_offset = next_offset
         self.size_bytes += size
         self.appended_bytes += size
@@ -153,12 +154,12 @@ class Log(LogState):
     def begin_sync(self, now_ms: int | None = None, *, checkpoint: bool = False) -> SyncTicket | None:
         """What has to be synced, for a pool thread to `run`; None if nothing, or if a ticket is out already.
 
-        With `now_ms`, None as well while flush.policy=os does not ask for a sync yet. With `checkpoint`, also what
-        only the next start would miss: for a log that falls idle.
+        With `now_ms`, None as well while flush.policy=os does not ask for a sync yet. With `checkpoint`, and when the
+        log has fallen idle, also what only the next start would miss.
         """
         if self.failure is not None or self.commit.in_flight:
             return None
-        unsaved = checkpoint and self.has_unsaved
+        unsaved = (checkpoint or (now_ms is not None and self.is_idle(now_ms))) and self.has_unsaved
         if self.end_offset == self.synced_offset and not unsaved:
             return None
         if now_ms is not None and not unsaved and not self.sync_is_due(now_ms):

@@ -113,9 +113,10 @@ class Segment:
         return rebuilt
 
     def release(self) -> None:
-        """Lets descriptor and indexes go."""
+        """Lets descriptor and indexes go; indexes that are in no file yet stay."""
         self.release_file()
-        self.indexes = None
+        if self.indexes is not None and self.indexes.is_saved(self.size):
+            self.indexes = None
 
     def release_file(self) -> None:
         """A thread that still reads keeps its own hold on the file."""

@@ -29,7 +29,7 @@ class SegmentIndexes:
         indexes = cls(path, base_offset)
         indexes._offsets = SparseIndex.load(disk, path + OFFSET_INDEX_SUFFIX, OFFSETS)
         indexes._times = SparseIndex.load(disk, path + TIME_INDEX_SUFFIX, TIMESTAMPS)
-        if min(indexes._offsets.covers, indexes._times.covers) < log_bytes:
+        if not indexes.is_saved(log_bytes):
             return None
         indexes.cut(log_bytes)
         return indexes
@@ -75,6 +75,9 @@ class SegmentIndexes:
         """What the files lack to cover the log up to here; counted as saved from now on."""
         blocks = (self._offsets.take_block(log_bytes), self._times.take_block(log_bytes))
         return [block for block in blocks if block is not None]
+
+    def is_saved(self, log_bytes: int) -> bool:
+        return min(self._offsets.covers, self._times.covers) >= log_bytes
 
     def forget_saved(self) -> None:
         """A block could not be written, or the files were cut."""

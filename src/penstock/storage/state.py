@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from zlib import crc32
 
 from penstock.config.log import LogSettings
 from penstock.disk.interface import Disk, write_fully
@@ -16,7 +17,7 @@ from penstock.storage.recovery import FAILED_NAME, Recovered
 from penstock.storage.sealed import seal
 from penstock.storage.segment import SNAPSHOT_SUFFIX, Segment
 from penstock.storage.sync import GroupCommit
-from penstock.units import MIB
+from penstock.units import MIB, SECOND_MS
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +27,8 @@ CHECKPOINT_BYTES = 128 * MIB
 CHECKPOINT_BATCHES = 40_000
 # With flush.policy=os, how much only the operating system may have, before a sync bounds what recovery must read.
 UNSYNCED_BYTES = 64 * MIB
+# A log to which nothing was appended for this to twice this long writes a checkpoint and lets its descriptor go.
+IDLE_MS = 15 * SECOND_MS
 # Descriptors and indexes of closed segments that are kept for the next reader.
 _WARM_SEGMENTS = 4
 
@@ -68,6 +71,9 @@ class LogState:
         self._gathered = (0, 0, 0, 0)
         self.synced_bytes = 0
         self.unsynced_since_ms = 0
+        self.last_append_ms = 0
+        # Logs that fall idle together do not all write their checkpoints together.
+        self._idle_ms = IDLE_MS + crc32(directory.encode()) % IDLE_MS
         # Base offsets and positions of the newest batches of the active segment, all written by this process.
         self.tail_offsets: list[int] = []
         self.tail_positions: list[int] = []
@@ -150,6 +156,9 @@ class LogState:
             or self.checkpoint_is_due()
         )
 
+    def is_idle(self, now_ms: int) -> bool:
+        return now_ms - self.last_append_ms >= self._idle_ms
+
     @property
     def has_unsaved(self) -> bool:
         """Something that only a checkpoint tells the next start."""
@@ -196,11 +205,20 @@ class LogState:
             )
             self.doomed += self.replaced[:replaced]
             del self.replaced[:replaced]
+            self._release_unused()
             return
         logger.warning("log.checkpoint.failed", extra={"directory": self.directory, "why": str(error)})
         for segment in self.segments:
             if segment.indexes is not None:
                 segment.indexes.forget_saved()
+
+    def _release_unused(self) -> None:
+        """Indexes that were kept because they were not saved yet, and the descriptor if all is synced."""
+        for segment in self.segments:
+            if segment is not self.active and segment not in self._warm:
+                segment.release()
+        if self.active is not None and self.end_offset == self.synced_offset:
+            self.active.release_file()
 
     def begin_epoch(self, leader_epoch: int) -> None:
         if self.latest_epoch is not None and leader_epoch < self.latest_epoch:

@@ -1,0 +1,110 @@
+"""When a log wants a sync, when it writes a checkpoint, and what it holds open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.disk.power import PowerCutDisk
+from tests.storage.batches import NOW_MS, append, batch_of, contents, sync
+
+from penstock.config.log import LogSettings
+from penstock.disk.local import LocalDisk
+from penstock.storage.log import Log
+from penstock.units import MINUTE_MS
+
+DIRECTORY = "/data/p"
+
+
+def opened(disk: PowerCutDisk, **settings: object) -> Log:
+    return Log.open(disk, DIRECTORY, LogSettings(**settings), now_ms=NOW_MS)  # type: ignore[arg-type]
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def fall_idle(log: Log) -> None:
+    ticket = log.begin_sync(NOW_MS + MINUTE_MS)
+    assert ticket is not None
+    ticket.run()
+    log.finish_sync(ticket)
+
+
+def test_acked_wants_every_append_synced() -> None:
+    log = opened(PowerCutDisk())
+    append(log, batch_of(b"a"))
+    assert log.begin_sync(NOW_MS) is not None
+
+
+def test_os_leaves_it_to_the_operating_system() -> None:
+    log = opened(PowerCutDisk(), flush_policy="os")
+    append(log, batch_of(b"a"))
+    assert log.begin_sync(NOW_MS) is None
+    assert log.begin_sync() is not None, "whoever asks without a time gets it"
+
+
+def test_os_counts_records_where_flush_messages_says_so() -> None:
+    log = opened(PowerCutDisk(), flush_policy="os", flush_messages=5)
+    append(log, batch_of(b"a", b"b", b"c", b"d"))
+    assert log.begin_sync(NOW_MS) is None
+    append(log, batch_of(b"e"))
+    assert log.begin_sync(NOW_MS) is not None
+
+
+def test_os_counts_from_the_oldest_record_where_flush_ms_says_so() -> None:
+    log = opened(PowerCutDisk(), flush_policy="os", flush_ms=1000)
+    append(log, batch_of(b"a"), now_ms=NOW_MS)
+    append(log, batch_of(b"b"), now_ms=NOW_MS + 900)
+    assert log.begin_sync(NOW_MS + 999) is None
+    ticket = log.begin_sync(NOW_MS + 1000)
+    assert ticket is not None
+    ticket.run()
+    log.finish_sync(ticket)
+    append(log, batch_of(b"c"), now_ms=NOW_MS + 1500)
+    assert log.begin_sync(NOW_MS + 2000) is None
+    assert log.begin_sync(NOW_MS + 2500) is not None
+
+
+@pytest.mark.parametrize("policy", ["acked", "os"])
+def test_a_log_that_falls_idle_writes_its_checkpoint(policy: str) -> None:
+    disk = PowerCutDisk()
+    log = opened(disk, flush_policy=policy)
+    append(log, batch_of(b"a"))
+    sync(log)
+    assert not disk.exists(f"{DIRECTORY}/checkpoint")
+    assert log.begin_sync(NOW_MS + 1000) is None
+    fall_idle(log)
+    assert log.begin_sync(NOW_MS + 2 * MINUTE_MS) is None, "once is enough"
+    again = opened(disk)
+    assert (again.end_offset, again.recovery.scanned_bytes) == (1, 0)
+
+
+def test_an_idle_partition_holds_no_descriptor(tmp_path: Path) -> None:
+    before = descriptors()
+    logs = [Log.open(LocalDisk(), f"{tmp_path}/{number}", LogSettings(), now_ms=NOW_MS) for number in range(20)]
+    for log in logs:
+        append(log, batch_of(b"a"))
+    assert descriptors() == before + 20, "one each while they are written to"
+    for log in logs:
+        fall_idle(log)
+    assert descriptors() == before
+    for log in logs:
+        append(log, batch_of(b"b"))
+        log.close()
+    assert descriptors() == before
+    again = [Log.open(LocalDisk(), f"{tmp_path}/{number}", LogSettings(), now_ms=NOW_MS) for number in range(20)]
+    assert descriptors() == before
+    assert [list(contents(log)) for log in again] == [[0, 1]] * 20
+
+
+def test_reading_many_segments_keeps_few_of_them_open(tmp_path: Path) -> None:
+    settings = LogSettings(segment_bytes=1024)
+    log = Log.open(LocalDisk(), f"{tmp_path}/p", settings, now_ms=NOW_MS)
+    before = descriptors()
+    for number in range(200):
+        append(log, batch_of(b"%d" % number * 100))
+    assert list(contents(log)) == list(range(200))
+    assert len(os.listdir(f"{tmp_path}/p")) > 100
+    assert descriptors() <= before + 5
