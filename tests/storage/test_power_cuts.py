@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+from collections.abc import Callable
 from random import Random
-from typing import NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.disk.crash import CrashingDisk, PowerOff
-from tests.scale import examples
-from tests.storage.batches import NOW_MS, batch_of, headers_in
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from tests.disk.crash import PowerOff
+from tests.scale import examples, minutes
+from tests.storage.batches import batch_of
+from tests.storage.log_model import LogModel, Sent
 
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
-from penstock.storage.deletion import Deletion
-from penstock.storage.log import Log, SyncTicket
 from penstock.wire.batch import HEADER_BYTES, read_header, stamp
 
-DIRECTORY = "/data/topics/t/partition-0"
 SETTINGS = LogSettings(
     segment_bytes=1500,
     segment_ms=50_000,
@@ -29,118 +35,12 @@ SETTINGS = LogSettings(
 )
 
 
-class Sent(NamedTuple):
-    base_offset: int
-    next_offset: int
-    content: bytes
-    producer_id: int
-    sequence: int
-
-
-class LogUnderFire(RuleBasedStateMachine):
-    """`must`: every offset below it is on disk for good, unless deleted. What is in `sent` and beyond may be lost by a
-
-    power cut; nothing that is not in `sent` may ever be served.
-    """
+class LogUnderFire(LogModel, RuleBasedStateMachine):
+    """The rules may come in any order; a power cut may come within any of them."""
 
     @initialize(delete_delay_ms=st.sampled_from([0, 10_000]))
     def begin(self, delete_delay_ms: int) -> None:
-        self.settings = dataclasses.replace(SETTINGS, file_delete_delay_ms=delete_delay_ms)
-        self.disk = CrashingDisk()
-        self.now_ms = NOW_MS
-        self.numbers = 0
-        self.must = 0
-        self.certain_start = 0
-        self.possible_start = 0
-        self.sent: dict[int, Sent] = {}
-        self.sequences: dict[int, int] = {}
-        self.ticket: SyncTicket | None = None
-        self.ticket_ran = False
-        self.deletions: list[tuple[Deletion, int]] = []
-        self.epoch = 0
-        self.failed = False
-        self.open()
-
-    # Helpers
-
-    def open(self) -> None:
-        self.ticket = None
-        self.ticket_ran = False
-        self.deletions = []
-        self.failed = False
-        self.log = Log.open(self.disk, DIRECTORY, self.settings, now_ms=self.now_ms)
-
-    def served_from(self, offset: int) -> list[Sent]:
-        """What a read at this offset answers with, each batch found in the model."""
-        piece = self.log.read(offset, 1000, upto=self.log.end_offset, at_least_one=True)
-        data = piece.cached()
-        if data is None:
-            data = piece.load()
-        assert len(data) <= max(piece.length, 1)
-        served = []
-        position = 0
-        for header in headers_in(bytes(data)):
-            content = bytes(data[position : position + header.size])
-            known = self.sent.get(header.base_offset)
-            assert known is not None, f"offset {header.base_offset} was never written or was taken back"
-            assert known.content == content
-            served.append(known)
-            position += header.size
-        return served
-
-    def check_everything(self) -> None:
-        """Walks the whole log. Only what was not synced may be damaged."""
-        assert self.must <= self.log.end_offset
-        assert self.certain_start <= self.log.start_offset <= self.possible_start
-        offset = self.log.start_offset
-        seen: set[int] = set()
-        while offset < self.log.end_offset:
-            try:
-                served = self.served_from(offset)
-            except PenstockError as error:
-                assert error.problem is Problem.CORRUPT_RECORDS
-                lost = [sent for sent in self.sent.values() if sent.base_offset <= offset < sent.next_offset]
-                assert not lost or offset >= self.must, f"{offset} was synced (up to {self.must}), but: {error}"
-                offset += 1
-                continue
-            assert served, f"nothing at {offset}, but the log ends at {self.log.end_offset}"
-            seen.update(sent.base_offset for sent in served)
-            offset = served[-1].next_offset
-        for sent in self.sent.values():
-            if self.log.start_offset <= sent.base_offset and sent.next_offset <= self.must:
-                assert sent.base_offset in seen
-        self.check_producers(seen)
-
-    def check_producers(self, seen: set[int]) -> None:
-        """What the log says of a producer is what its batches say."""
-        entries = {entry.producer_id: entry for entry in self.log.producers()}
-        for producer_id in {sent.producer_id for sent in self.sent.values() if sent.producer_id >= 0}:
-            there = [self.sent[base] for base in sorted(seen) if self.sent[base].producer_id == producer_id]
-            if not there:
-                continue
-            entry = entries[producer_id]
-            assert entry.last_sequence == there[-1].sequence
-            known = [(batch.last_sequence, batch.base_offset) for batch in entry.batches]
-            expected = [(sent.sequence, sent.base_offset) for sent in there][-5:]
-            assert known[-len(expected) :] == expected
-
-    def after_reopening(self) -> None:
-        """What was lost is lost: the model follows the log, which has just synced what it has."""
-        self.check_everything()
-        self.sent = {
-            base: sent
-            for base, sent in self.sent.items()
-            if base < self.log.end_offset and (base < self.log.start_offset or self.is_readable(base))
-        }
-        self.must = self.log.end_offset
-        self.possible_start = self.log.start_offset
-        self.sequences = {entry.producer_id: entry.last_sequence for entry in self.log.producers()}
-
-    def is_readable(self, offset: int) -> bool:
-        try:
-            return bool(self.served_from(offset))
-        except PenstockError:
-            return False
+        self.start(dataclasses.replace(SETTINGS, file_delete_delay_ms=delete_delay_ms))
 
     # What a broker does
 
@@ -245,8 +145,8 @@ class LogUnderFire(RuleBasedStateMachine):
         self.now_ms += by_ms
 
     @precondition(lambda self: not self.failed)
-    @rule(below=st.floats(0, 1))
-    def retain(self, below: float) -> None:
+    @rule()
+    def retain(self) -> None:
         try:
             deletion = self.log.apply_retention(self.now_ms, self.must)
             self.log.roll_if_due(self.now_ms)
@@ -365,7 +265,7 @@ class LogUnderFire(RuleBasedStateMachine):
             case "retain":
                 # The log may drop anything that it must have, should the power be lost before it says so.
                 self.possible_start = max(self.possible_start, must)
-                self.retain(part)
+                self.retain()
                 while self.deletions:
                     self.delete_files()
                 self.possible_start = self.log.start_offset
@@ -433,3 +333,11 @@ LogUnderFire.TestCase.settings = settings(
     print_blob=True,
 )
 TestLogUnderFire = LogUnderFire.TestCase
+
+
+@pytest.mark.torture("power-cuts")
+def test_many_power_cuts(record_property: Callable[[str, object], None]) -> None:
+    # About so many in a minute on one core.
+    count = round(1500 * minutes(10))
+    run_state_machine_as_test(LogUnderFire, settings=settings(LogUnderFire.TestCase.settings, max_examples=count))
+    record_property("examples", count)

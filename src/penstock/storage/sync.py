@@ -61,10 +61,6 @@ class GroupCommit:
     def in_flight(self) -> bool:
         return self._ticket is not None
 
-    @property
-    def has_rolled(self) -> bool:
-        return bool(self._rolled)
-
     def made_name(self) -> None:
         """A file was created: no acknowledgement from it before the directory is synced."""
         self._names += 1

@@ -1,0 +1,126 @@
+"""What may and what must be in a log that lives on a bad disk."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.disk.crash import CrashingDisk
+from tests.storage.batches import NOW_MS, headers_in
+
+from penstock.config.log import LogSettings
+from penstock.errors import PenstockError, Problem
+from penstock.storage.deletion import Deletion
+from penstock.storage.log import Log, SyncTicket
+
+DIRECTORY = "/data/topics/t/partition-0"
+
+
+class Sent(NamedTuple):
+    base_offset: int
+    next_offset: int
+    content: bytes
+    producer_id: int
+    sequence: int
+
+
+class LogModel:
+    """`must`: every offset below it is on disk for good, unless deleted. What is in `sent` and beyond may be lost by a
+
+    power cut; nothing that is not in `sent` may ever be served.
+    """
+
+    def start(self, settings: LogSettings) -> None:
+        self.settings = settings
+        self.disk = CrashingDisk()
+        self.now_ms = NOW_MS
+        self.numbers = 0
+        self.must = 0
+        self.certain_start = 0
+        self.possible_start = 0
+        self.sent: dict[int, Sent] = {}
+        self.sequences: dict[int, int] = {}
+        self.ticket: SyncTicket | None = None
+        self.ticket_ran = False
+        self.deletions: list[tuple[Deletion, int]] = []
+        self.epoch = 0
+        self.failed = False
+        self.open()
+
+    def open(self) -> None:
+        self.ticket = None
+        self.ticket_ran = False
+        self.deletions = []
+        self.failed = False
+        self.log = Log.open(self.disk, DIRECTORY, self.settings, now_ms=self.now_ms)
+
+    def served_from(self, offset: int) -> list[Sent]:
+        """What a read at this offset answers with, each batch found in the model."""
+        piece = self.log.read(offset, 1000, upto=self.log.end_offset, at_least_one=True)
+        data = piece.cached()
+        if data is None:
+            data = piece.load()
+        assert len(data) <= max(piece.length, 1)
+        served = []
+        position = 0
+        for header in headers_in(bytes(data)):
+            content = bytes(data[position : position + header.size])
+            known = self.sent.get(header.base_offset)
+            assert known is not None, f"offset {header.base_offset} was never written or was taken back"
+            assert known.content == content
+            served.append(known)
+            position += header.size
+        return served
+
+    def check_everything(self) -> None:
+        """Walks the whole log. Only what was not synced may be damaged."""
+        assert self.must <= self.log.end_offset
+        assert self.certain_start <= self.log.start_offset <= self.possible_start
+        offset = self.log.start_offset
+        seen: set[int] = set()
+        while offset < self.log.end_offset:
+            try:
+                served = self.served_from(offset)
+            except PenstockError as error:
+                assert error.problem is Problem.CORRUPT_RECORDS
+                lost = [sent for sent in self.sent.values() if sent.base_offset <= offset < sent.next_offset]
+                assert not lost or offset >= self.must, f"{offset} was synced (up to {self.must}), but: {error}"
+                offset += 1
+                continue
+            assert served, f"nothing at {offset}, but the log ends at {self.log.end_offset}"
+            seen.update(sent.base_offset for sent in served)
+            offset = served[-1].next_offset
+        for sent in self.sent.values():
+            if self.log.start_offset <= sent.base_offset and sent.next_offset <= self.must:
+                assert sent.base_offset in seen
+        self.check_producers(seen)
+
+    def check_producers(self, seen: set[int]) -> None:
+        """What the log says of a producer is what its batches say."""
+        entries = {entry.producer_id: entry for entry in self.log.producers()}
+        for producer_id in {sent.producer_id for sent in self.sent.values() if sent.producer_id >= 0}:
+            there = [self.sent[base] for base in sorted(seen) if self.sent[base].producer_id == producer_id]
+            if not there:
+                continue
+            entry = entries[producer_id]
+            assert entry.last_sequence == there[-1].sequence
+            known = [(batch.last_sequence, batch.base_offset) for batch in entry.batches]
+            expected = [(sent.sequence, sent.base_offset) for sent in there][-5:]
+            assert known[-len(expected) :] == expected
+
+    def after_reopening(self) -> None:
+        """What was lost is lost: the model follows the log, which has just synced what it has."""
+        self.check_everything()
+        self.sent = {
+            base: sent
+            for base, sent in self.sent.items()
+            if base < self.log.end_offset and (base < self.log.start_offset or self.is_readable(base))
+        }
+        self.must = self.log.end_offset
+        self.possible_start = self.log.start_offset
+        self.sequences = {entry.producer_id: entry.last_sequence for entry in self.log.producers()}
+
+    def is_readable(self, offset: int) -> bool:
+        try:
+            return bool(self.served_from(offset))
+        except PenstockError:
+            return False
