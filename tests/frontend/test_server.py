@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 from collections.abc import Awaitable, Callable
@@ -8,7 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
+from penstock.clock import SteppedClock, SystemClock
 from penstock.config.address import Address
+from penstock.frontend.protocol import ANSWER_WITHIN_MS
 from penstock.frontend.server import MAX_CONNECTIONS, serve_http
 from penstock.telemetry.broker import BrokerMetrics
 from penstock.telemetry.health import Health
@@ -35,7 +38,7 @@ async def get(address: Address, path: str, accept: str = "*/*") -> Answer:
 def with_server(test: Callable[[Address, Metrics, Health], Awaitable[None]]) -> None:
     async def run() -> None:
         metrics, health = Metrics(), Health()
-        async with serve_http(FREE_PORT, metrics, health) as address:
+        async with serve_http(FREE_PORT, metrics, health, SystemClock()) as address:
             await test(address, metrics, health)
 
     asyncio.run(run())
@@ -111,15 +114,61 @@ def test_connections_beyond_the_limit_are_closed_and_those_before_it_still_serve
     with_server(test)
 
 
+def test_silent_connections_make_room_and_a_client_that_is_served_stays() -> None:
+    async def run() -> None:
+        clock = SteppedClock()
+        async with serve_http(FREE_PORT, Metrics(), Health(), clock) as address:
+            streams = [await asyncio.open_connection(address.host, address.port) for _ in range(MAX_CONNECTIONS)]
+            clock.advance(ANSWER_WITHIN_MS // 2)
+            served_reader, served_writer = streams[0]
+            served_writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            await served_reader.readuntil(b"ready")
+            streams[1][1].write(b"GET /health HTTP/1.1\r\nX-Never-Ends: ")
+            clock.advance(ANSWER_WITHIN_MS // 2 + 1)
+            for reader, _ in streams[1:]:
+                with contextlib.suppress(ConnectionResetError):
+                    assert await reader.read() == b""
+            assert (await get(address, "/metrics")).status == 200
+            served_writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            await served_reader.readuntil(b"ready")
+            for _, writer in streams:
+                writer.close()
+
+    asyncio.run(run())
+
+
+def test_an_endless_head_is_refused() -> None:
+    async def test(address: Address, metrics: Metrics, health: Health) -> None:
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(b"GET /health HTTP/1.1\r\nX-Never-Ends: " + b"x" * 200_000)
+        with contextlib.suppress(ConnectionResetError):
+            assert b"400 Bad Request" in await reader.read()
+        writer.close()
+        assert (await get(address, "/health")).status == 200
+
+    with_server(test)
+
+
+def test_what_is_watched_is_asked_each_time() -> None:
+    async def test(address: Address, metrics: Metrics, health: Health) -> None:
+        reasons = ["the disk is full: free some space", None]
+        health.watch("disk", lambda: reasons.pop(0))
+        answer = await get(address, "/health")
+        assert (answer.status, json.loads(answer.body)["why"]) == (503, {"disk": "the disk is full: free some space"})
+        assert (await get(address, "/health")).status == 200
+
+    with_server(test)
+
+
 def test_the_port_is_free_again_afterwards_even_with_an_open_connection() -> None:
     async def run() -> None:
-        async with serve_http(FREE_PORT, Metrics(), Health()) as address:
+        async with serve_http(FREE_PORT, Metrics(), Health(), SystemClock()) as address:
             reader, writer = await asyncio.open_connection(address.host, address.port)
             writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             await reader.readline()
         await reader.read()
         writer.close()
-        async with serve_http(address, Metrics(), Health()) as again:
+        async with serve_http(address, Metrics(), Health(), SystemClock()) as again:
             assert again == address
 
     asyncio.run(run())
@@ -127,7 +176,7 @@ def test_the_port_is_free_again_afterwards_even_with_an_open_connection() -> Non
 
 def test_a_port_in_use_is_an_os_error() -> None:
     async def run(address: Address) -> None:
-        async with serve_http(address, Metrics(), Health()):
+        async with serve_http(address, Metrics(), Health(), SystemClock()):
             pass
 
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):

@@ -1,4 +1,4 @@
-"""Where to listen: a host and a port."""
+"""Hosts and ports, as settings give them."""
 
 from __future__ import annotations
 
@@ -29,3 +29,24 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class AdvertisedAddress(Address):
+    """HOST:PORT as clients reach it, or nothing: both empty."""
+
+    __slots__ = ()
+
+    wanted: ClassVar[str] = "HOST:PORT as clients reach it, for example broker.example.com:9092, or nothing"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """ValueError if it is neither."""
+        if not text:
+            return cls("", 0)
+        address = super().parse(text)
+        if not address.port:
+            raise ValueError(text)
+        return address
+
+    def __str__(self) -> str:
+        return super().__str__() if self.host else ""

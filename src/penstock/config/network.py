@@ -1,6 +1,6 @@
 """Settings of the two ports, and of what clients may take there."""
 
-from penstock.config.address import Address
+from penstock.config.address import Address, AdvertisedAddress
 from penstock.config.setting import Scope, Section, section, setting
 from penstock.units import MIB, MINUTE_MS
 
@@ -12,6 +12,12 @@ class NetworkSettings(Section):
         Address("127.0.0.1", 9092),
         name="listen",
         doc="Where Kafka clients connect. Port 0 takes a free one. 0.0.0.0 opens it to everyone who reaches the host.",
+    )
+    advertised_listener: AdvertisedAddress = setting(
+        AdvertisedAddress("", 0),
+        name="advertised.listener",
+        doc="Where clients are told to connect. Empty: the address at which they reached this node. Set it when that "
+        "is not the one to come back to, behind a proxy or a forwarded port, say.",
     )
     http: Address = setting(
         Address("127.0.0.1", 9324),

@@ -52,6 +52,11 @@ class EmbeddedStore:
         recovered.journal.restart(tree.writes())
         return cls(recovered.journal, tree, recovered.torn_bytes)
 
+    @property
+    def failure(self) -> str | None:
+        """Why it takes no more changes, and what to do."""
+        return self._journal.failure
+
     async def read(self, path: str) -> Node | None:
         return self._tree.read(path)
 

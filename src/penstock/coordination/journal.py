@@ -164,6 +164,10 @@ class Journal:
                 if name.startswith(_JOURNAL) and name != current:
                     self._disk.remove(f"{self._directory}/{name}")
 
+    @property
+    def failure(self) -> str | None:
+        return None if self._failure is None else self._failure_text()
+
     def _fail(self, reason: str, error: OSError) -> NoReturn:
         self._failure = reason
         raise PenstockError(Problem.STORAGE_FAILED, self._failure_text()) from error

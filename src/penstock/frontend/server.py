@@ -6,13 +6,14 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import uvicorn
 from uvicorn.server import ServerState
 
+from penstock.clock import Clock
 from penstock.config.address import Address
 from penstock.frontend.app import app_of
+from penstock.frontend.protocol import BoundedHttpProtocol
 from penstock.telemetry.health import Health
 from penstock.telemetry.metrics import Metrics
 
@@ -23,21 +24,19 @@ SHUTDOWN_SECONDS = 1.0
 
 
 @asynccontextmanager
-async def serve_http(address: Address, metrics: Metrics, health: Health) -> AsyncIterator[Address]:
+async def serve_http(address: Address, metrics: Metrics, health: Health, clock: Clock) -> AsyncIterator[Address]:
     """Yields the address it really listens at. OSError if it cannot.
 
     uvicorn's protocol is used without its Server, which takes over signals and wakes ten times a second.
     """
-    config = uvicorn.Config(app_of(metrics, health), lifespan="off", log_config=None, access_log=False)
+    config = uvicorn.Config(app_of(metrics, health), ws="none", lifespan="off", log_config=None, access_log=False)
     config.load()
     state = ServerState()
 
     def connect() -> asyncio.BaseProtocol:
         if len(state.connections) >= MAX_CONNECTIONS:
             return _Refuse()
-        protocol: Any = config.http_protocol_class
-        connected: asyncio.BaseProtocol = protocol(config=config, server_state=state, app_state={})
-        return connected
+        return BoundedHttpProtocol(config, state, clock)
 
     listener = _listener(address)
     server = await asyncio.get_running_loop().create_server(connect, sock=listener)

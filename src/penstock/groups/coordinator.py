@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 from zlib import crc32
@@ -72,6 +72,16 @@ class Groups:
     def submit_to_all(self, event: GroupEvent, kind: type[A]) -> Later[list[A | Refused]]:
         """For what concerns every group; the answers are in no order that means anything."""
         return gather([runner.submit(event).map(lambda answer: _expected(answer, kind)) for runner in self._runners])
+
+    def committed(self) -> Iterator[tuple[str, str, int, int]]:
+        """Group, topic, partition, offset: as they are now, for metrics; a commit may not be on disk yet."""
+        for runner in self._runners:
+            if isinstance(machine := runner.machine, GroupsMachine):
+                yield from machine.committed()
+
+    def unavailable(self) -> list[Refused]:
+        """Why groups are not served, for every partition where they are not."""
+        return [refused for runner in self._runners if (refused := runner.unavailable) is not None]
 
     # Following the topics
 

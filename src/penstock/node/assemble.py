@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -30,15 +30,17 @@ from penstock.frontend.server import serve_http
 from penstock.groups.coordinator import Groups
 from penstock.node.handlers import Parts, handlers_of
 from penstock.node.machines import machine_factory
+from penstock.node.reports import failed_logs, full_disk, group_lags, log_sizes, unavailable_groups
 from penstock.replication.cleaner import Cleaner
 from penstock.replication.flusher import Flusher
 from penstock.replication.housekeeping import Housekeeping
 from penstock.replication.replicas import Replicas
 from penstock.storage.directories import PartitionDirectories
 from penstock.telemetry.broker import BrokerMetrics, report_memory
+from penstock.telemetry.groups import report_group_lag
 from penstock.telemetry.health import Health
 from penstock.telemetry.metrics import Metrics
-from penstock.telemetry.storage import LogMetrics, LogSize
+from penstock.telemetry.storage import LogMetrics
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +69,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         disk.make_directory(data_dir)
         stack.enter_context(DirectoryLock.take(data_dir))
         listener = stack.enter_context(bind(settings.network.listen))
-        http = await stack.enter_async_context(serve_http(settings.network.http, metrics, health))
+        http = await stack.enter_async_context(serve_http(settings.network.http, metrics, health, clock))
         store = EmbeddedStore.open(disk, os.path.join(data_dir, "coordination"))
         stack.push_async_callback(store.close)
         await ensure_parents(store)
@@ -77,13 +79,18 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
             stack.enter_context(ThreadPoolExecutor(threads, thread_name_prefix=name))
             for threads, name in ((SYNC_THREADS, "sync"), (READ_THREADS, "read"), (UPKEEP_THREADS, "upkeep"))
         )
-        log_metrics = LogMetrics(metrics, lambda: _sizes(replicas))
+        log_metrics = LogMetrics(metrics, lambda: log_sizes(replicas))
         flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock)
         directories = PartitionDirectories(disk, data_dir)
         replicas = Replicas(directories, settings.log, flusher, reads, clock)
         stack.push_async_callback(replicas.close)
         groups = Groups(machine_factory(settings), replicas, topics, image, reads, clock)
         stack.push_async_callback(groups.close)
+        report_group_lag(metrics, lambda: group_lags(groups, replicas))
+        health.watch("logs", lambda: failed_logs(replicas))
+        health.watch("disk", lambda: full_disk(replicas, clock))
+        health.watch("groups", lambda: unavailable_groups(groups))
+        health.watch("coordination", lambda: store.failure)
         topics.follow(replicas)
         topics.follow(groups)
         await topics.load()
@@ -107,10 +114,5 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
 
 def _this_broker(settings: Settings) -> BrokerImage:
     """Without a host of its own a broker is where the client reached it."""
-    return BrokerImage(settings.node.node_id, "", 0, settings.node.rack or None)
-
-
-def _sizes(replicas: Replicas) -> Iterator[LogSize]:
-    for partition in replicas:
-        log = partition.log
-        yield LogSize(partition.topic, partition.index, log.size_bytes, log.start_offset, log.end_offset)
+    advertised = settings.network.advertised_listener
+    return BrokerImage(settings.node.node_id, advertised.host, advertised.port, settings.node.rack or None)

@@ -76,8 +76,14 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         self._timer: Timer | None = None
 
     @property
-    def ready(self) -> bool:
-        return self._machine is not None
+    def machine(self) -> Machine[Event | Tick, Record, Answer, Note] | None:
+        """For reading only, and only by what may see more than is committed, such as metrics."""
+        return self._machine
+
+    @property
+    def unavailable(self) -> Refused | None:
+        """Why there is no machine now."""
+        return None if self._machine is not None else self._unavailable
 
     def start(self) -> None:
         """Replay the log in the background. Until it is done, events are refused as COORDINATOR_LOADING."""

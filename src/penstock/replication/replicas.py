@@ -6,6 +6,7 @@ Here what storage raises becomes a value, once; callers match on `Refused`.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Iterator, Set
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +50,8 @@ class Replicas:
         self._clock = clock
         self._topics: dict[str, list[Partition]] = {}
         self._names: dict[UUID, str] = {}
+        # When an append last failed for want of space.
+        self.disk_full_ms: int | None = None
 
     def __iter__(self) -> Iterator[Partition]:
         for partitions in self._topics.values():
@@ -91,19 +94,25 @@ class Replicas:
                 _require_keys(records)
             return self._append(partition, records, header, now_ms)
         except PenstockError as error:
-            return Refused.by(error)
+            return self._refused(error)
 
     def append_own(self, partition: Partition, records: memoryview, header: BatchHeader) -> Appended | Refused:
         """From this broker itself, for internal topics: built here, so not checked again."""
         try:
             return self._append(partition, records, header, self._clock.now_ms())
         except PenstockError as error:
-            return Refused.by(error)
+            return self._refused(error)
 
     def _append(self, partition: Partition, records: memoryview, header: BatchHeader, now_ms: int) -> Appended:
         appended = partition.append(records, header, now_ms)
         self._flusher.request(partition)
         return appended
+
+    def _refused(self, error: PenstockError) -> Refused:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+            self.disk_full_ms = self._clock.now_ms()
+        return Refused.by(error)
 
     # Topics coming and going
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
 
 from penstock.errors import Problem
@@ -77,6 +78,13 @@ class GroupsMachine:
     def next_deadline_ms(self) -> int | None:
         volatile = self.state.volatile
         return volatile.deadlines.next_ms() if volatile.clocks_started else 0
+
+    def committed(self) -> Iterator[tuple[str, str, int, int]]:
+        """Group, topic, partition, offset of every group that committed."""
+        for group_id in self.state.offsets:
+            for topic, partitions in self.state.offsets.of(group_id).items():
+                for partition, committed in partitions.items():
+                    yield group_id, topic, partition, committed.offset
 
     def decide(self, event: GroupEvent, now_ms: int) -> GroupDecision:
         draft = Draft(now_ms, self._limits, self.state.volatile)

@@ -1,0 +1,62 @@
+"""What a node says of itself when it is asked: for metrics and for /health."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.clock import Clock
+from penstock.groups.coordinator import OFFSETS_TOPIC, Groups
+from penstock.replication.partition import Partition
+from penstock.replication.replicas import Replicas
+from penstock.telemetry.groups import GroupLag
+from penstock.telemetry.storage import LogSize
+from penstock.units import SECOND_MS
+
+# A full disk shows only when somebody writes, so one refusal counts until others had time to follow.
+DISK_FULL_FOR_MS = 10 * SECOND_MS
+
+
+def log_sizes(replicas: Replicas) -> Iterator[LogSize]:
+    for partition in replicas:
+        log = partition.log
+        yield LogSize(partition.topic, partition.index, log.size_bytes, log.start_offset, log.end_offset)
+
+
+def group_lags(groups: Groups, replicas: Replicas) -> Iterator[GroupLag]:
+    """Of partitions that are here; an offset beyond the end, as an operator may set it, is no lag."""
+    for group, topic, index, offset in groups.committed():
+        partition = replicas.find(topic, index)
+        if isinstance(partition, Partition):
+            yield GroupLag(group, topic, index, max(0, partition.high_watermark - offset))
+
+
+def failed_logs(replicas: Replicas) -> str | None:
+    failed = [partition for partition in replicas if partition.log.failure is not None]
+    if not failed:
+        return None
+    first = failed[0]
+    more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+    return (
+        f"no writes to {first.topic}-{first.index}{more}: {first.log.failure}. "
+        "Reads go on. Check the disk, then restart this node"
+    )
+
+
+def full_disk(replicas: Replicas, clock: Clock) -> str | None:
+    full_ms = replicas.disk_full_ms
+    if full_ms is None or clock.now_ms() - full_ms > DISK_FULL_FOR_MS:
+        return None
+    return (
+        f"the disk with {replicas.directory} is full: writes are refused, reads go on. "
+        "Free some space or lower retention.ms; writes go on by themselves when there is room"
+    )
+
+
+def unavailable_groups(groups: Groups) -> str | None:
+    refusals = groups.unavailable()
+    if not refusals:
+        return None
+    return (
+        f"the groups of {len(refusals)} partitions of {OFFSETS_TOPIC} are not served: {refusals[0].text}. "
+        "This ends by itself unless the reason stays"
+    )
