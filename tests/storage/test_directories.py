@@ -10,6 +10,7 @@ import pytest
 from tests.disk.power import PowerCutDisk
 
 from penstock.disk.interface import read_whole, replace_atomically
+from penstock.errors import PenstockError
 from penstock.storage.directories import PartitionDirectories
 
 OLD, NEW = UUID(int=1), UUID(int=2)
@@ -41,11 +42,23 @@ def test_a_topic_made_anew_does_not_inherit_old_records() -> None:
 
 def test_a_directory_whose_topic_id_was_never_written_belongs_to_nobody() -> None:
     disk = PowerCutDisk()
-    disk.make_directory("/data/topics/orders/partition-0")
-    replace_atomically(disk, "/data/topics/orders/partition-0/records", b"whose?")
+    disk.make_directory("/data/topics/orders")
     directories = PartitionDirectories(disk, "/data")
     assert directories.existing() == []
     assert disk.list_directory(directories.claim("orders", NEW, 0)) == []
+
+
+def test_records_are_not_deleted_because_their_topic_id_is_damaged() -> None:
+    disk = PowerCutDisk()
+    directories = PartitionDirectories(disk, "/data")
+    path = directories.claim("orders", OLD, 0)
+    replace_atomically(disk, f"{path}/records", b"old")
+    disk.damage("/data/topics/orders/topic-id", 12, b"?")
+    for topic_id in (OLD, NEW):
+        with pytest.raises(PenstockError, match="topic-id is missing or damaged"):
+            directories.claim("orders", topic_id, 0)
+    assert directories.existing() == []
+    assert read_whole(disk, f"{path}/records") == b"old"
 
 
 def test_a_removed_topic_stays_removed_after_a_power_cut() -> None:

@@ -6,10 +6,18 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
-from penstock.disk.interface import Disk, Space, read_whole, replace_atomically
+import msgspec
+
+from penstock.disk.interface import Disk, Space, replace_atomically
+from penstock.errors import PenstockError, Problem
+from penstock.storage.sealed import read_sealed, seal
 
 _TOPIC_ID_NAME = "topic-id"
 _PARTITION_PREFIX = "partition-"
+
+
+class TopicIdentity(msgspec.Struct, array_like=True, frozen=True):
+    topic_id: UUID
 
 
 class PartitionDirectory(NamedTuple):
@@ -39,12 +47,19 @@ class PartitionDirectories:
         return self.claim_all(topic, topic_id, [partition])[0]
 
     def claim_all(self, topic: str, topic_id: UUID, partitions: Iterable[int]) -> list[str]:
-        """The same for many, at the price of one."""
+        """The same for many, at the price of one. Raises PenstockError if it is not known whose records are there."""
         directory = f"{self._topics}/{topic}"
-        if self._id_of(topic) != topic_id:
+        found = self._id_of(topic)
+        if found is None and self._partitions_in(topic):
+            raise PenstockError(
+                Problem.STORAGE_FAILED,
+                f"{directory}/{_TOPIC_ID_NAME} is missing or damaged, so nobody knows which topic's records are beside "
+                f"it. Restore that file from a copy, or move {directory} away to begin with an empty topic",
+            )
+        if found != topic_id:
             self.remove_topic(topic)
             self.disk.make_directory(directory)
-            replace_atomically(self.disk, f"{directory}/{_TOPIC_ID_NAME}", topic_id.bytes)
+            replace_atomically(self.disk, f"{directory}/{_TOPIC_ID_NAME}", seal(TopicIdentity(topic_id)))
         paths = [f"{directory}/{_PARTITION_PREFIX}{partition}" for partition in partitions]
         missing = [path for path in paths if not self.disk.exists(path)]
         for path in missing:
@@ -60,11 +75,8 @@ class PartitionDirectories:
             topic_id = self._id_of(topic)
             if topic_id is None:
                 continue
-            directory = f"{self._topics}/{topic}"
-            for name in self.disk.list_directory(directory):
-                number = name.removeprefix(_PARTITION_PREFIX)
-                if name != number and number.isdecimal():
-                    found.append(PartitionDirectory(topic, topic_id, int(number), f"{directory}/{name}"))
+            for number, path in self._partitions_in(topic):
+                found.append(PartitionDirectory(topic, topic_id, number, path))
         return found
 
     def space(self) -> Space:
@@ -86,8 +98,18 @@ class PartitionDirectories:
             self.disk.remove_directory(f"{self._deleted}/{name}")
 
     def _id_of(self, topic: str) -> UUID | None:
+        """None if it is missing or damaged."""
         try:
-            content = read_whole(self.disk, f"{self._topics}/{topic}/{_TOPIC_ID_NAME}")
-        except (FileNotFoundError, NotADirectoryError):
+            identity = read_sealed(self.disk, f"{self._topics}/{topic}/{_TOPIC_ID_NAME}", TopicIdentity)
+        except NotADirectoryError:
             return None
-        return UUID(bytes=content) if len(content) == 16 else None
+        return None if identity is None else identity.topic_id
+
+    def _partitions_in(self, topic: str) -> list[tuple[int, str]]:
+        directory = f"{self._topics}/{topic}"
+        try:
+            names = self.disk.list_directory(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        numbers = [(name.removeprefix(_PARTITION_PREFIX), name) for name in names if name.startswith(_PARTITION_PREFIX)]
+        return [(int(number), f"{directory}/{name}") for number, name in numbers if number.isdecimal()]

@@ -89,13 +89,19 @@ def _plausible(
 
 
 def sound_batches(
-    file: File, position: int, end: int, expected_offset: int, chunk_bytes: int = SEEK_BYTES
+    file: File, position: int, end: int, expected_offset: int, end_offset: int, chunk_bytes: int = SEEK_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """The same without looking at what is inside, and going on behind damage."""
+    """The same without looking at what is inside, and going on behind damage.
+
+    `end_offset`: where these batches end. One that goes beyond has a flipped bit in its base offset, which no batch
+    behind it can tell if it is the last.
+    """
     while position < end:
         for found, header in valid_batches(
             file, position, end, expected_offset, check_crc=False, chunk_bytes=chunk_bytes, gap_at_end=True
         ):
+            if header.next_offset > end_offset:
+                break
             yield found, header
             position, expected_offset = found + header.size, header.next_offset
         if position < end:

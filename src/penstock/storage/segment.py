@@ -108,7 +108,9 @@ class Segment:
 
     def rebuild_indexes(self, interval_bytes: int) -> SegmentIndexes:
         """On any thread. Blocking."""
-        rebuilt = SegmentIndexes.rebuild(self.file(), self.path, self.base_offset, self.size, interval_bytes)
+        rebuilt = SegmentIndexes.rebuild(
+            self.file(), self.path, self.base_offset, self.next_offset, self.size, interval_bytes
+        )
         self.indexes = rebuilt
         return rebuilt
 
@@ -145,7 +147,7 @@ class Segment:
 
     def batches(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of the sound batches from the one at `position` on. On any thread. Blocking."""
-        return sound_batches(self.file(), position, self.size, ANY_OFFSET)
+        return sound_batches(self.file(), position, self.size, ANY_OFFSET, self.next_offset)
 
     def cut(self, position: int, next_offset: int, interval_bytes: int) -> None:
         """What is known of it when it ends at a batch that begins there. Blocking; the file is not touched."""
@@ -156,7 +158,7 @@ class Segment:
         self.truncations += 1
         self.damage = tuple(damage for damage in self.damage if damage.next_offset <= next_offset)
         newest_ms, known_position = indexes.newest()
-        for _, header in sound_batches(self.file(), known_position, position, ANY_OFFSET):
+        for _, header in sound_batches(self.file(), known_position, position, ANY_OFFSET, next_offset):
             newest_ms = max(newest_ms, header.max_timestamp)
         self.max_timestamp_ms = newest_ms
 

@@ -35,11 +35,13 @@ class SegmentIndexes:
         return indexes
 
     @classmethod
-    def rebuild(cls, file: File, path: str, base_offset: int, log_bytes: int, interval_bytes: int) -> SegmentIndexes:
+    def rebuild(
+        cls, file: File, path: str, base_offset: int, end_offset: int, log_bytes: int, interval_bytes: int
+    ) -> SegmentIndexes:
         """From the log itself; damaged parts are left out. Blocking: reads the whole file."""
         indexes = cls(path, base_offset)
         newest_ms = NO_TIMESTAMP
-        for position, header in sound_batches(file, 0, log_bytes, base_offset, chunk_bytes=SCAN_BYTES):
+        for position, header in sound_batches(file, 0, log_bytes, base_offset, end_offset, chunk_bytes=SCAN_BYTES):
             if position >= indexes.next_position:
                 indexes.add(header.base_offset, position, newest_ms, interval_bytes)
             newest_ms = max(newest_ms, header.max_timestamp)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 from penstock.disk.interface import File
 from penstock.errors import PenstockError, Problem
 from penstock.storage.core.selection import Query, Selection, select
 from penstock.storage.segment import Segment
 from penstock.storage.segment_indexes import SegmentIndexes
 from penstock.wire.batch import HEADER_BYTES
+
+logger = logging.getLogger(__name__)
 
 
 class Slice:
@@ -101,7 +105,9 @@ class SearchedSlice(Slice):
         self._check_still_there()
         damage = self._segment.diagnose(position, expected_offset)
         self._segment.add_damage(damage)
-        return damage.error()
+        error = damage.error()
+        logger.error("log.damage.found", extra={"segment": self._segment.path, "why": str(error)})
+        return error
 
     def _check_still_there(self) -> None:
         if self._segment.truncations != self._truncations:
