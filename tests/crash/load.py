@@ -82,6 +82,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, dict[int,
             "group.id": "reader",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
             "auto.offset.reset": "error",
             **QUIET,
         }
@@ -90,7 +91,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, dict[int,
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
     at_end: set[int] = set()
     while len(at_end) < partitions:
-        for message in consumer.consume(10_000, 5.0):
+        for message in consumer.consume(1000, 0.05):
             error, partition = message.error(), message.partition()
             assert partition is not None
             if error is None:

@@ -125,6 +125,7 @@ def read(bootstrap: str, topic: str, start: int | None = None, *, partition: int
             "group.id": "readers",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
             "auto.offset.reset": "error" if start is not None else "earliest",
             **QUIET,
         }
