@@ -108,14 +108,16 @@ class LogModel:
             assert known[-len(expected) :] == expected
 
     def after_reopening(self) -> None:
-        """What was lost is lost: the model follows the log, which has just synced what it has."""
+        """What was lost is lost: the model follows the log, which knows what of it is synced."""
         self.check_everything()
         self.sent = {
             base: sent
             for base, sent in self.sent.items()
             if base < self.log.end_offset and (base < self.log.start_offset or self.is_readable(base))
         }
-        self.must = self.log.end_offset
+        self.must = self.log.synced_offset
+        if self.settings.flush_policy == "acked":
+            assert self.must == self.log.end_offset, "what a log shows after a start is on disk"
         self.possible_start = self.log.start_offset
         self.sequences = {entry.producer_id: entry.last_sequence for entry in self.log.producers()}
 

@@ -38,9 +38,9 @@ SETTINGS = LogSettings(
 class LogUnderFire(LogModel, RuleBasedStateMachine):
     """The rules may come in any order; a power cut may come within any of them."""
 
-    @initialize(delete_delay_ms=st.sampled_from([0, 10_000]))
-    def begin(self, delete_delay_ms: int) -> None:
-        self.start(dataclasses.replace(SETTINGS, file_delete_delay_ms=delete_delay_ms))
+    @initialize(delete_delay_ms=st.sampled_from([0, 10_000]), flush_policy=st.sampled_from(["acked", "os"]))
+    def begin(self, delete_delay_ms: int, flush_policy: str) -> None:
+        self.start(dataclasses.replace(SETTINGS, file_delete_delay_ms=delete_delay_ms, flush_policy=flush_policy))
 
     # What a broker does
 
@@ -195,7 +195,7 @@ class LogUnderFire(LogModel, RuleBasedStateMachine):
             self.must = min(self.must, max(offset - 2, 0))
             return
         assert self.log.end_offset <= max(offset, self.log.start_offset)
-        self.sent = {base: sent for base, sent in self.sent.items() if base < self.log.end_offset}
+        self.sent = {base: sent for base, sent in self.sent.items() if sent.next_offset <= self.log.end_offset}
         self.must = self.log.end_offset
         self.sequences = {entry.producer_id: entry.last_sequence for entry in self.log.producers()}
         self.epoch += 1

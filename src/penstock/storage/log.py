@@ -13,7 +13,7 @@ from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.core.producer_state import ProducedBatch, ProducerEntry
 from penstock.storage.deletion import Deletion, apply_retention
 from penstock.storage.reading import find_slice
-from penstock.storage.recovery import Recovery, forget_failure, make_durable
+from penstock.storage.recovery import Recovery, forget_failure, write_again_after_failure
 from penstock.storage.segment import Segment
 from penstock.storage.slice import Slice, unreadable
 from penstock.storage.state import LogState
@@ -44,19 +44,22 @@ class Appended(NamedTuple):
 class Log(LogState):
     @classmethod
     def open(cls, disk: Disk, directory: str, settings: LogSettings, *, now_ms: int) -> Log:
-        """Makes a new log or recovers the one that is there. Blocking. What it shows is on disk when it returns."""
+        """Makes a new log or recovers the one that is there. Blocking.
+
+        With flush.policy=acked, what it shows is on disk when it returns.
+        """
         try:
             if not disk.exists(directory):
                 disk.make_directory(directory)
             files = CheckpointFiles(disk, directory)
             recovered = Recovery(disk, directory, settings, files, now_ms).run()
-            make_durable(disk, directory, recovered)
             log = cls(disk, directory, settings, files, recovered)
-            if recovered.changed or recovered.report.noteworthy:
+            had_failed = write_again_after_failure(disk, directory, recovered)
+            # With flush.policy=os nobody waits for a sync, and a gigabyte to sync would hold up the start.
+            if had_failed or (settings.flush_policy == "acked" and (recovered.changed or log.recovery.noteworthy)):
                 log.checkpoint()
-            forget_failure(disk, directory)
-            for segment, _ in recovered.changed:
-                segment.release_file()
+            if had_failed:
+                forget_failure(disk, directory)
         except OSError as error:
             raise PenstockError(Problem.STORAGE_FAILED, f"the log in {directory} cannot be opened: {error}") from error
         return log

@@ -36,11 +36,13 @@ class Recovered(NamedTuple):
 
     segments: list[Segment]
     start_offset: int
+    synced_offset: int
     end_offset: int
     epochs: LeaderEpochs
     producers: ProducerStates
     report: RecoveryReport
     changed: list[tuple[Segment, int]]
+    scanned_batches: int
     appendable: bool
     clean_offset: int
 
@@ -64,6 +66,7 @@ class Recovery:
         self._producers = ProducerStates(self._checkpoint.producers)
         self._segments: list[Segment] = []
         self._changed: dict[Segment, int] = {}
+        self._scanned_batches = 0
         # Where a segment's valid bytes end although its file goes on.
         self._bad_tails: dict[Segment, int] = {}
 
@@ -90,11 +93,13 @@ class Recovery:
         return Recovered(
             self._segments,
             start_offset,
+            min(end_offset, max(start_offset, recovery_offset)) if self._changed else end_offset,
             end_offset,
             self._epochs,
             self._producers,
             self.report,
             [(segment, position) for segment, position in self._changed.items() if segment in self._segments],
+            self._scanned_batches,
             appendable,
             self._checkpoint.clean_offset,
         )
@@ -184,6 +189,7 @@ class Recovery:
                 if not found and header.max_timestamp >= 0:
                     segment.created_ms = min(self._now_ms, header.max_timestamp)
                 position, expected = found + header.size, header.next_offset
+                self._scanned_batches += 1
                 segment.grow(header.size, header.base_offset, expected, header.max_timestamp, self._interval_bytes)
                 if expected > self._checkpoint.recovery_offset:
                     self._epochs.assign(header.leader_epoch, header.base_offset)
@@ -247,30 +253,27 @@ class Recovery:
         self.report.damage.append(damage)
 
 
-def make_durable(disk: Disk, directory: str, recovered: Recovered) -> None:
-    """What recovery took up may be in the page cache only: afterwards it is on disk. Raises OSError."""
-    if disk.exists(f"{directory}/{FAILED_NAME}"):
-        recovered.report.notes.append("a sync had failed, so what was behind the last checkpoint was written again")
-        for segment, position in recovered.changed:
-            _write_again(segment, position)
-    for segment, _ in recovered.changed:
-        segment.file().sync()
-    if recovered.changed or recovered.report.noteworthy:
-        disk.sync_directory(directory)
+def write_again_after_failure(disk: Disk, directory: str, recovered: Recovered) -> bool:
+    """Whether a sync of this log had failed. Then what no checkpoint vouches for is written once more.
+
+    After a failed sync the kernel takes pages for clean that never reached the disk: they must be dirtied again, or
+    the next sync proves nothing. Raises OSError.
+    """
+    if not disk.exists(f"{directory}/{FAILED_NAME}"):
+        return False
+    recovered.report.notes.append("a sync had failed, so what was behind the last checkpoint was written again")
+    for segment, position in recovered.changed:
+        file = segment.file()
+        while position < segment.size:
+            data = file.read(position, min(SCAN_BYTES, segment.size - position))
+            position = write_fully(file, [data], position)
+    return True
 
 
 def forget_failure(disk: Disk, directory: str) -> None:
-    if disk.exists(f"{directory}/{FAILED_NAME}"):
-        disk.remove(f"{directory}/{FAILED_NAME}")
-        disk.sync_directory(directory)
-
-
-def _write_again(segment: Segment, position: int) -> None:
-    """After a failed sync the kernel takes pages for clean that never reached the disk: they must be dirtied again."""
-    file = segment.file()
-    while position < segment.size:
-        data = file.read(position, min(SCAN_BYTES, segment.size - position))
-        position = write_fully(file, [data], position)
+    """Everything that was written again is synced."""
+    disk.remove(f"{directory}/{FAILED_NAME}")
+    disk.sync_directory(directory)
 
 
 def _tag(generation: int) -> str:

@@ -52,10 +52,12 @@ class LogState:
         self.producer_states = recovered.producers
         self.start_offset = recovered.start_offset
         self.end_offset = recovered.end_offset
-        self.synced_offset = recovered.end_offset
+        self.synced_offset = recovered.synced_offset
         self.latest_epoch = self.epochs.latest
         self.size_bytes = sum(segment.size for segment in self.segments)
         self.commit = GroupCommit(disk, directory)
+        if recovered.changed:
+            self.commit.took_up([segment for segment, _ in recovered.changed if segment is not self.active])
         self.failure: str | None = None
         # Deleted segments whose files are still there, and when those may go.
         self.doomed: list[tuple[int, Segment]] = []
@@ -63,9 +65,10 @@ class LogState:
         self.replaced: list[tuple[int, Segment]] = []
         # How far compaction has come, and the same in the last checkpoint.
         self.clean_offset = self._checkpointed_clean_offset = recovered.clean_offset
-        # All that was appended since the log was opened, and how much of that the last checkpoint and sync knew.
-        self.appended_bytes = 0
-        self.appended_batches = 0
+        # All that was appended since the last checkpoint when the log was opened, and how much of that the last
+        # checkpoint and the last sync know.
+        self.appended_bytes = recovered.report.scanned_bytes
+        self.appended_batches = recovered.scanned_batches
         self.checkpointed_bytes = 0
         self.checkpointed_batches = 0
         self._gathered = (0, 0, 0, 0)

@@ -65,6 +65,11 @@ class GroupCommit:
         """A file was created: no acknowledgement from it before the directory is synced."""
         self._names += 1
 
+    def took_up(self, segments: Sequence[Segment]) -> None:
+        """Recovery found bytes and perhaps names that no sync is known to have covered."""
+        self._rolled += segments
+        self._names += 1
+
     def rolled(self, segment: Segment) -> None:
         self._rolled.append(segment)
 
