@@ -105,7 +105,8 @@ class Replicas:
 
     def _append(self, partition: Partition, records: memoryview, header: BatchHeader, now_ms: int) -> Appended:
         appended = partition.append(records, header, now_ms)
-        self._flusher.request(partition)
+        if partition.log.sync_is_due(now_ms):
+            self._flusher.request(partition)
         return appended
 
     def _refused(self, error: PenstockError) -> Refused:
