@@ -97,6 +97,7 @@ def test_a_read_in_flight_notices() -> None:
     piece = log.read(50, 10_000, upto=60, at_least_one=True)
     log.truncate_to(50)
     append(log, batch_of(b"new", b"other"), leader_epoch=5)
+    assert piece.cached() is None
     with pytest.raises(PenstockError) as refusal:
         piece.load()
     assert refusal.value.problem is Problem.OFFSET_NOT_AVAILABLE

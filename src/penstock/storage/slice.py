@@ -125,6 +125,8 @@ class TailSlice(SearchedSlice):
         self.length = length
 
     def cached(self) -> bytearray | bytes | None:
+        if self._segment.truncations != self._truncations:
+            return None
         return _read_cached(self._file, self._position, self.length)
 
 
