@@ -28,7 +28,7 @@ NO_APPEND_TIME = -1
 # Offsets in a segment's index have 32 bits.
 _MOST_OFFSETS = 2**31 - 1
 # How many batches at the end are found without reading a file; half of them are let go at once.
-_TAIL_BATCHES = 8192
+_TAIL_BATCHES = 4096
 
 
 class Appended(NamedTuple):

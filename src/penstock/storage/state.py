@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -78,8 +79,8 @@ class LogState:
         # Logs that fall idle together do not all write their checkpoints together.
         self._idle_ms = IDLE_MS + crc32(directory.encode()) % IDLE_MS
         # Base offsets and positions of the newest batches of the active segment, all written by this process.
-        self.tail_offsets: list[int] = []
-        self.tail_positions: list[int] = []
+        self.tail_offsets = array("q")
+        self.tail_positions = array("q")
         self._warm: list[Segment] = []
 
     def segment_of(self, offset: int) -> Segment | None:
@@ -116,8 +117,11 @@ class LogState:
                 write_fully(self.disk.open(segment.path + SNAPSHOT_SUFFIX, create=True), [seal(snapshot)], 0)
         self.segments.append(segment)
         self.active = segment
-        self.tail_offsets, self.tail_positions = [], []
+        self.forget_tail()
         return segment
+
+    def forget_tail(self) -> None:
+        self.tail_offsets, self.tail_positions = array("q"), array("q")
 
     def drop_oldest(self, count: int) -> None:
         """The first segments leave the log; their files stay for now."""
@@ -216,12 +220,16 @@ class LogState:
                 segment.indexes.forget_saved()
 
     def _release_unused(self) -> None:
-        """Indexes that were kept because they were not saved yet, and the descriptor if all is synced."""
+        """Indexes that were kept because they were not saved yet; descriptor and tail if all is synced: thousands of
+
+        logs that are written to now and then must not each keep what only a busy one needs.
+        """
         for segment in self.segments:
             if segment is not self.active and segment not in self._warm:
                 segment.release()
         if self.active is not None and self.end_offset == self.synced_offset:
             self.active.release_file()
+            self.forget_tail()
 
     def begin_epoch(self, leader_epoch: int) -> None:
         if self.latest_epoch is not None and leader_epoch < self.latest_epoch:

@@ -47,7 +47,7 @@ def truncate(log: LogState, offset: int) -> None:
     # The log may start inside the batch that went: offsets below its start are not given again.
     log.end_offset = log.synced_offset = max(end_offset, log.start_offset)
     log.active = last if log.end_offset == end_offset else None
-    log.tail_offsets, log.tail_positions = [], []
+    log.forget_tail()
     log.size_bytes = sum(segment.size for segment in kept)
 
 
