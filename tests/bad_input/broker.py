@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -68,15 +68,24 @@ class Broker:
     @contextmanager
     def growing_at_most(self, size: int) -> Iterator[None]:
         """Fails when the process, at its peak, takes more than `size` bytes on top of what it has now."""
+        before = self.forget_peak()
+        yield
+        grown = self.peak_bytes() - before
+        assert grown <= size, f"memory grew by {grown:,} bytes, {size:,} are allowed"
+
+    def forget_peak(self) -> int:
+        """Sets the kernel's high-water mark back to what is resident now, which it returns."""
+        (self._proc() / "clear_refs").write_text("5")
+        return _status(self._proc(), "VmRSS")
+
+    def peak_bytes(self) -> int:
+        """The most that was resident since `forget_peak`."""
+        return _status(self._proc(), "VmHWM")
+
+    def _proc(self) -> Path:
         if self._process is None:
             pytest.skip("the memory of a broker elsewhere cannot be seen")
-        process = Path(f"/proc/{self._process.pid}")
-        # Sets the kernel's high-water mark back to what is resident now.
-        (process / "clear_refs").write_text("5")
-        before = _status(process, "VmRSS")
-        yield
-        grown = _status(process, "VmHWM") - before
-        assert grown <= size, f"memory grew by {grown:,} bytes, {size:,} are allowed"
+        return Path(f"/proc/{self._process.pid}")
 
     def log_text(self) -> str:
         """All that the broker has said since its start."""
@@ -86,12 +95,14 @@ class Broker:
 
     def unexpected_errors(self) -> int:
         """Requests that ended in a bug, by the broker's own count."""
-        if self._process is None:
-            return 0
+        return 0 if self._process is None else int(self.metric("penstock_unexpected_errors_total"))
+
+    def metric(self, name: str) -> float:
+        """A metric without labels, as it is now."""
         with urllib.request.urlopen(f"http://{self._http}/metrics", timeout=10) as answer:
-            found = re.search(r"^\w*unexpected_errors\w* (\d+)", answer.read().decode(), re.MULTILINE)
-        assert found, "the metric has another name now"
-        return int(found.group(1))
+            found = re.search(rf"^{name} (\S+)", answer.read().decode(), re.MULTILINE)
+        assert found, f"there is no metric {name}"
+        return float(found.group(1))
 
 
 def _status(process: Path, name: str) -> int:
@@ -115,7 +126,7 @@ def _answers(bootstrap: str) -> bool:
 
 
 @contextmanager
-def broker_process(directory: Path) -> Iterator[Broker]:
+def broker_process(directory: Path, settings: Mapping[str, str] = SETTINGS) -> Iterator[Broker]:
     given = os.environ.get("PENSTOCK_INTEROP_BOOTSTRAP")
     if given:
         yield Broker(given)
@@ -126,7 +137,7 @@ def broker_process(directory: Path) -> Iterator[Broker]:
     bootstrap, http = _free_address(), _free_address()
     command = [sys.executable, "-m", "penstock", "serve", "--listen", bootstrap, "--http", http]
     command += ["--data-dir", str(directory / "data")]
-    for name, value in SETTINGS.items():
+    for name, value in settings.items():
         command += ["--set", f"{name}={value}"]
     log = directory / "broker.log"
     with log.open("wb") as out:

@@ -18,6 +18,7 @@ class Connection(asyncio.BufferedProtocol):
         self._dispatch = dispatch
         self._connections = connections
         self._metrics = connections.metrics
+        self._memory = connections.memory
         self._buffer = ReceiveBuffer(connections.memory, connections.check_prefix)
         self.replies = Replies(self, connections.reply_memory, connections.metrics)
         self._reading = True
@@ -56,7 +57,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closed = True
-        self._connections.memory.forget(self._memory_free)
+        self._memory.forget(self._memory_free)
         self.replies.drop()
         self._buffer.close()
         self._connections.gone(self)
@@ -67,7 +68,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def mid_frame(self) -> bool:
-        return self._buffer.pending_bytes > 0 and not len(self.replies)
+        """The client has begun a request, and it is on the client to go on."""
+        return self._reading and self._buffer.pending_bytes > 0 and not len(self.replies)
 
     def trim(self) -> None:
         self._buffer.trim()
@@ -119,6 +121,8 @@ class Connection(asyncio.BufferedProtocol):
     # Reading goes on while there is room, so that a client that leaves is noticed whatever its requests wait for
 
     def _adjust_reading(self) -> None:
+        if self._memory.tight:
+            self._buffer.trim()
         readable = self._buffer.has_space() if self._blocked() else not self._awaiting_memory and self._make_room()
         if self._closed:
             return
@@ -132,20 +136,19 @@ class Connection(asyncio.BufferedProtocol):
     def _make_room(self) -> bool:
         try:
             if self._buffer.make_room():
-                if self._connections.memory.tight:
-                    self._buffer.trim()
                 return True
         except Malformed as reason:
             self.hang_up(str(reason))
             return False
         self._awaiting_memory = True
-        self._connections.memory.when_free(self._memory_free, self._buffer.charged_bytes)
+        self._memory.when_free(self._memory_free, self._buffer.charged_bytes)
         return not self._awaiting_memory
 
     def _memory_free(self) -> None:
         self._awaiting_memory = False
         if not self._closed:
             self._buffer.make_room(in_turn=True)
+            self.active = True
             self._adjust_reading()
 
 

@@ -122,32 +122,27 @@ class Replies:
     def flush(self) -> None:
         if self._out:
             out, self._out = self._out, []
-            self._metrics.bytes_out += self._out_bytes
-            self._out_bytes = 0
+            size, self._out_bytes = self._out_bytes, 0
+            self._metrics.bytes_out += size
             if len(out) == 1:
                 self._transport.write(out[0])
             else:
                 self._transport.writelines(out)
             if self.unread:
-                self._hold()
+                # All of it, however much has been sent: it stays in memory until the last byte has left.
+                self._held_bytes += size
+                self._memory.hold(size)
 
     # While the client does not read
 
     def pause(self) -> None:
+        """The transport says so, inside a write."""
         self.unread = True
-        self._hold()
 
     def resume(self) -> None:
         self.unread = False
         self._memory.release(self._held_bytes)
         self._held_bytes = self._seen_unread_bytes = 0
-
-    def _hold(self) -> None:
-        """What was handed over stays in memory until nearly all of it has left, however much is sent meanwhile."""
-        unread_bytes = self._transport.get_write_buffer_size()
-        if unread_bytes > self._held_bytes:
-            self._memory.hold(unread_bytes - self._held_bytes)
-            self._held_bytes = unread_bytes
 
     def is_being_read(self) -> bool:
         """Whether the client has read any of what it left unread, since this was last asked."""
