@@ -91,6 +91,11 @@ class Member:
     def errors(self) -> list[str]:
         return list(self._seen.errors)
 
+    def story(self) -> str:
+        """Everything but the records, for the one who has to find out what went wrong."""
+        told = [json.dumps(event) for event in self._seen.events if event["event"] != "record"]
+        return f"[{self._process.poll()}] {' '.join(told)} and {len(self._seen.values)} records"
+
     def leave(self) -> None:
         """Says goodbye to the group, and waits until that is done."""
         assert self._process.stdin is not None
@@ -138,7 +143,8 @@ def share_out(members: Sequence[Member], topics: dict[str, int], timeout_s: floa
         held = set().union(*(member.assignment for member in members))
         return held == wanted and sum(sizes) == len(wanted) and max(sizes) - min(sizes) <= len(topics)
 
-    eventually(settled, f"{len(members)} members share {len(wanted)} partitions", timeout_s)
+    what = f"{len(members)} members share {len(wanted)} partitions"
+    eventually(settled, what, timeout_s, lambda: [member.story() for member in members])
 
 
 def arrived(members: Sequence[Member], wanted: Sequence[str]) -> None:

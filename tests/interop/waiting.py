@@ -5,10 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
 
-def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:
-    """Returns as soon as the condition holds; fails, naming `what`, if it never does."""
+
+def eventually(
+    condition: Callable[[], bool], what: str, timeout_s: float = 20.0, instead: Callable[[], object] | None = None
+) -> None:
+    """Returns as soon as the condition holds; fails, naming `what` and what there is `instead`, if it never does."""
     deadline = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, f"still not after {timeout_s} s: {what}"
+        if time.monotonic() > deadline:
+            pytest.fail(f"still not after {timeout_s} s: {what}" + (f"; instead {instead()}" if instead else ""))
         time.sleep(0.01)

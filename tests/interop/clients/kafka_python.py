@@ -105,7 +105,7 @@ def _read(consumer: Any, count: int) -> list[Any]:
     deadline = time.monotonic() + _READ_TIMEOUT_S
     while len(messages) < count:
         assert time.monotonic() < deadline, f"{len(messages)} of {count} records arrived"
-        for batch in consumer.poll(timeout_ms=500, max_records=count - len(messages)).values():
+        for batch in consumer.poll(timeout_ms=2000, max_records=count - len(messages)).values():
             messages.extend(batch)
     return messages
 
