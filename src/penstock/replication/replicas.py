@@ -50,6 +50,7 @@ class Replicas:
         self._clock = clock
         self._topics: dict[str, list[Partition]] = {}
         self._names: dict[UUID, str] = {}
+        self._moving_start = asyncio.Lock()
         # When an append last failed for want of space.
         self.disk_full_ms: int | None = None
 
@@ -124,32 +125,36 @@ class Replicas:
         for partition in partitions:
             partition.log.settings = settings
             partition.on_settings_changed()
+        missing = range(len(partitions), len(topic.partitions))
         # All or none: a partition that clients can find takes writes, which nothing may take back.
-        opened: list[Partition] = []
-        try:
-            for index in range(len(partitions), len(topic.partitions)):
-                opened.append(await self._open_partition(topic, index, settings))
-        except PenstockError:
-            for partition in opened:
-                partition.log.abandon()
-            raise
+        loop = asyncio.get_running_loop()
+        logs = await loop.run_in_executor(self._pool, self._open_logs, topic, missing, settings)
+        opened = [
+            Partition(topic.name, topic.id, index, log, topic.partitions[index].leader_epoch)
+            for index, log in zip(missing, logs, strict=True)
+        ]
         self._topics[topic.name] = partitions + opened
         self._names[topic.id] = topic.name
 
-    async def _open_partition(self, topic: TopicImage, index: int, settings: LogSettings) -> Partition:
-        log = await asyncio.get_running_loop().run_in_executor(self._pool, self._open_log, topic, index, settings)
-        if log.recovery.noteworthy:
-            what = str(log.recovery)
-            logger.warning("log.recovered", extra={"topic": topic.name, "partition": index, "what": what})
-        return Partition(topic.name, topic.id, index, log, topic.partitions[index].leader_epoch)
-
-    def _open_log(self, topic: TopicImage, index: int, settings: LogSettings) -> Log:
+    def _open_logs(self, topic: TopicImage, indexes: range, settings: LogSettings) -> list[Log]:
         try:
-            directory = self._directories.claim(topic.name, topic.id, index)
+            paths = self._directories.claim_all(topic.name, topic.id, indexes)
         except OSError as error:
-            text = f"the directory of {topic.name}-{index} cannot be made: {error}"
+            text = f"the directories of {topic.name} cannot be made: {error}"
             raise PenstockError(Problem.STORAGE_FAILED, text) from error
-        return Log.open(self._directories.disk, directory, settings, now_ms=self._clock.now_ms())
+        logs: list[Log] = []
+        try:
+            for index, path in zip(indexes, paths, strict=True):
+                log = Log.open(self._directories.disk, path, settings, now_ms=self._clock.now_ms())
+                logs.append(log)
+                if log.recovery.noteworthy:
+                    what = str(log.recovery)
+                    logger.warning("log.recovered", extra={"topic": topic.name, "partition": index, "what": what})
+        except PenstockError:
+            for log in logs:
+                log.abandon()
+            raise
+        return logs
 
     async def drop_topic(self, name: str) -> None:
         """Nobody waits on it any more when this returns; its files are gone or set aside, or go at the next start."""
@@ -186,10 +191,13 @@ class Replicas:
         if not 0 <= wanted <= partition.high_watermark:
             text = f"offset {wanted} is not between 0 and the high watermark {partition.high_watermark}"
             return Refused(Problem.OFFSET_OUT_OF_RANGE, text)
-        try:
-            return partition.log.delete_records(wanted)
-        except PenstockError as error:
-            return Refused.by(error)
+        # One after another, so that a start never moves back.
+        async with self._moving_start:
+            try:
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self._pool, partition.log.delete_records, wanted)
+            except PenstockError as error:
+                return Refused.by(error)
 
     @property
     def directory(self) -> str:
