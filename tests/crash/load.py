@@ -33,6 +33,7 @@ class Load:
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 100,
                 "retry.backoff.ms": 20,
+                "retry.backoff.max.ms": 50,
                 **QUIET,
             }
         )

@@ -9,7 +9,7 @@ import errno
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -67,7 +67,9 @@ class FaultyDisk:
         self._failures: list[_Failure] = []
         self._counts: Counter[tuple[str, str]] = Counter()
         self._room_bytes: int | None = None
-        self._pulled = False
+        self._pulled = threading.Event()
+        self._operations_left = -1
+        self._when_pulled: Callable[[], None] = lambda: None
         # Nothing is in the page cache.
         self.is_cold = False
 
@@ -91,10 +93,21 @@ class FaultyDisk:
         with self._lock:
             self._failures = []
 
-    def pull(self) -> None:
-        """Whoever uses it gets nothing done any more: the process is as good as gone."""
+    def pull_after(self, operations: int, then: Callable[[], None]) -> None:
+        """At the operation after so many more, whoever uses it gets nothing done any more: the process is as good as
+
+        gone. `then` is called at that moment, before anything else can happen.
+        """
         with self._lock:
-            self._pulled = True
+            self._operations_left = operations
+            self._when_pulled = then
+
+    @property
+    def is_pulled(self) -> bool:
+        return self._pulled.is_set()
+
+    def wait_until_pulled(self, timeout_s: float) -> bool:
+        return self._pulled.wait(timeout_s)
 
     def count(self, operation: str, path_part: str = "") -> int:
         """How many such operations were asked for."""
@@ -153,7 +166,11 @@ class FaultyDisk:
         """One at a time; raises OSError if it has to fail."""
         with self._lock:
             self._counts[name, path] += 1
-            if self._pulled:
+            if self._operations_left == 0 and not self._pulled.is_set():
+                self._when_pulled()
+                self._pulled.set()
+            self._operations_left -= 1
+            if self._pulled.is_set():
                 raise OSError(errno.EIO, "the disk is gone", path)
             for failure in self._failures:
                 if failure.operation == name and failure.path_part in path:
