@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from penstock.broker.api import Api, Buffers, Caller, CloseConnection, Handler, OwnCodec
 from penstock.broker.failed import failed_response
 from penstock.broker.pressure import Pressure
+from penstock.broker.receive_buffer import FREE_BYTES
 from penstock.broker.refusals import note_errors
 from penstock.later import Later
 from penstock.telemetry.broker import BrokerMetrics
@@ -62,7 +63,7 @@ class Dispatch:
             return Outcome(self._unsupported(entry, header, caller), True, 0)
         caller.client_id = header.client_id
         started = perf_counter()
-        throttle_ms = self._throttle_ms(len(frame))
+        throttle_ms = self._throttle_ms() if len(frame) > FREE_BYTES else 0
         self._metrics.requests_in_flight += 1
         try:
             answer = entry.handler.start(self._read(entry, header, frame), caller)
@@ -78,8 +79,12 @@ class Dispatch:
             return Outcome(reply, entry.api.pipelined, throttle_ms)
         return Outcome(self._pack(entry, header, started, throttle_ms, answer), True, throttle_ms)
 
-    def _throttle_ms(self, request_bytes: int) -> int:
-        throttle_ms = self._pressure.throttle_ms(request_bytes)
+    def _throttle_ms(self) -> int:
+        """For large requests only: small ones take nothing from the memory that is short, and a heartbeat that waits
+
+        helps nobody.
+        """
+        throttle_ms = self._pressure.throttle_ms()
         if throttle_ms:
             self._metrics.throttled_requests += 1
             self._metrics.throttle_ms += throttle_ms

@@ -86,21 +86,23 @@ class TestNode:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
+        serving = self._loop.create_task(self._serve())
         try:
-            self._loop.run_until_complete(self._serve())
+            self._loop.run_until_complete(asyncio.wait([serving]))
         finally:
             self._loop.close()
+        error = serving.exception()
+        if error is not None:
+            if self._ready.done():
+                raise error
+            # Raised again in the test that started it.
+            self._ready.set_exception(error)
 
     async def _serve(self) -> None:
         self._stopping = asyncio.Event()
-        try:
-            async with running(self._settings, self._clock, self._disk) as node:
-                self._ready.set_result(node)
-                await self._stopping.wait()
-        except BaseException as error:
-            if self._ready.done():
-                raise
-            self._ready.set_exception(error)
+        async with running(self._settings, self._clock, self._disk) as node:
+            self._ready.set_result(node)
+            await self._stopping.wait()
 
 
 @contextmanager
