@@ -64,20 +64,19 @@ class Dispatch:
         caller.client_id = header.client_id
         started = perf_counter()
         throttle_ms = self._throttle_ms() if len(frame) > FREE_BYTES else 0
-        self._metrics.requests_in_flight += 1
         try:
             answer = entry.handler.start(self._read(entry, header, frame), caller)
+            if not isinstance(answer, Later):
+                return Outcome(self._pack(entry, header, started, throttle_ms, answer), True, throttle_ms)
         except (Malformed, CloseConnection):
-            self._metrics.requests_in_flight -= 1
             raise
         except Exception as error:
             answer = Later[Any]()
             answer.fail(error)
-        if isinstance(answer, Later):
-            reply: Later[Buffers] = Later()
-            answer.when_done(lambda done: self._finish(entry, header, started, throttle_ms, done, reply))
-            return Outcome(reply, entry.api.pipelined, throttle_ms)
-        return Outcome(self._pack(entry, header, started, throttle_ms, answer), True, throttle_ms)
+        reply: Later[Buffers] = Later()
+        self._metrics.requests_in_flight += 1
+        answer.when_done(lambda done: self._finish(entry, header, started, throttle_ms, done, reply))
+        return Outcome(reply, entry.api.pipelined, throttle_ms)
 
     def _throttle_ms(self) -> int:
         """For large requests only: small ones take nothing from the memory that is short, and a heartbeat that waits
@@ -104,6 +103,7 @@ class Dispatch:
         answer: Later[Any],
         reply: Later[Buffers],
     ) -> None:
+        self._metrics.requests_in_flight -= 1
         try:
             reply.complete(self._pack(entry, header, started, throttle_ms, answer.result()))
         except CloseConnection as close:
@@ -118,7 +118,6 @@ class Dispatch:
                 reply.complete([encode(failed, entry.api.key, header.api_version, header.correlation_id, 0)])
 
     def _pack(self, entry: Entry, header: RequestHeader, started: float, throttle_ms: int, response: Any) -> Buffers:
-        self._metrics.requests_in_flight -= 1
         entry.latency.observe(perf_counter() - started)
         note_errors(response, self._metrics.errors)
         if entry.codec is not None:
