@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 from kio.schema.errors import ErrorCode
 from tests.bad_input import requests
 from tests.bad_input.raw import RawConnection
@@ -42,6 +49,14 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, config: Mapping
 def delete_topic(bootstrap: str, name: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     admin.delete_topics([name])[name].result(WAIT_S)
+
+
+def configure(bootstrap: str, topic: str, config: Mapping[str, str]) -> None:
+    """Beside what is set already."""
+    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
 
 
 def topics(bootstrap: str) -> dict[str, int]:
@@ -117,8 +132,30 @@ def write(
     return written
 
 
+def delete_key(bootstrap: str, topic: str, key: bytes) -> None:
+    """A record without a value, as compacted topics know it."""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", **QUIET})
+    producer.produce(topic, None, key)
+    assert producer.flush(WAIT_S) == 0
+
+
 def read(bootstrap: str, topic: str, start: int | None = None, *, partition: int = 0) -> dict[int, bytes | None]:
     """Offset → value, from `start` (the beginning if none is given) to the end."""
+    found: dict[int, bytes | None] = {}
+    for message in _messages(bootstrap, topic, start, partition):
+        offset = message.offset()
+        assert offset is not None
+        assert offset not in found, f"offset {offset} was read twice"
+        found[offset] = message.value()
+    return found
+
+
+def read_keyed(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    """Keys and values, in order."""
+    return [(message.key(), message.value()) for message in _messages(bootstrap, topic, None, 0)]
+
+
+def _messages(bootstrap: str, topic: str, start: int | None, partition: int) -> Iterator[Message]:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -126,11 +163,10 @@ def read(bootstrap: str, topic: str, start: int | None = None, *, partition: int
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 10,
-            "auto.offset.reset": "error" if start is not None else "earliest",
+            "auto.offset.reset": "error",
             **QUIET,
         }
     )
-    found: dict[int, bytes | None] = {}
     try:
         if start is None:
             start = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=WAIT_S)[0]
@@ -138,16 +174,14 @@ def read(bootstrap: str, topic: str, start: int | None = None, *, partition: int
         deadline = time.monotonic() + WAIT_S
         while True:
             for message in consumer.consume(1000, 0.05):
-                error, offset = message.error(), message.offset()
+                error = message.error()
                 if error is None:
-                    assert offset is not None
-                    assert offset not in found, f"offset {offset} was read twice"
-                    found[offset] = message.value()
+                    yield message
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    return found
+                    return
                 else:
                     raise KafkaException(error)
-            assert time.monotonic() < deadline, f"the end was not reached, but {len(found)} records were read"
+            assert time.monotonic() < deadline, "the end was not reached"
     finally:
         consumer.close()
 
