@@ -54,7 +54,7 @@ def test_everything_can_be_created_once_the_parents_are_there(tmp_path: Path) ->
     async def use(store: EmbeddedStore) -> None:
         await paths.ensure_parents(store)
         await paths.ensure_parents(store)
-        places = [paths.topic_path("t"), paths.topic_config_path("t"), paths.broker_config_path(1)]
+        places = [paths.topic_path("t"), paths.topic_config_path("t")]
         places += [paths.PRODUCER_IDS, paths.CLUSTER_ID]
         assert await store.commit([Create(path, b"{}") for path in places]) == [0] * 5
 

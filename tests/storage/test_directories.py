@@ -19,7 +19,7 @@ OLD, NEW = UUID(int=1), UUID(int=2)
 def test_a_claimed_directory_survives_a_power_cut() -> None:
     disk = PowerCutDisk()
     claimed = PartitionDirectories(disk, "/data")
-    paths = [*claimed.claim_all("orders", OLD, range(2)), claimed.claim("orders", OLD, 2)]
+    paths = [*claimed.claim("orders", OLD, range(2)), *claimed.claim("orders", OLD, [2])]
     disk.cut_power(Random(1))
     directories = PartitionDirectories(disk, "/data")
     assert [(row.topic, row.topic_id, row.partition, row.path) for row in directories.existing()] == [
@@ -31,11 +31,11 @@ def test_a_claimed_directory_survives_a_power_cut() -> None:
 def test_a_topic_made_anew_does_not_inherit_old_records() -> None:
     disk = PowerCutDisk()
     directories = PartitionDirectories(disk, "/data")
-    path = directories.claim("orders", OLD, 0)
+    path = directories.claim("orders", OLD, [0])[0]
     replace_atomically(disk, f"{path}/records", b"old")
-    assert directories.claim("orders", OLD, 0) == path
+    assert directories.claim("orders", OLD, [0])[0] == path
     assert read_whole(disk, f"{path}/records") == b"old"
-    assert directories.claim("orders", NEW, 0) == path
+    assert directories.claim("orders", NEW, [0])[0] == path
     assert disk.list_directory(path) == []
     assert disk.list_directory("/data/deleted") == []
 
@@ -45,18 +45,18 @@ def test_a_directory_whose_topic_id_was_never_written_belongs_to_nobody() -> Non
     disk.make_directory("/data/topics/orders")
     directories = PartitionDirectories(disk, "/data")
     assert directories.existing() == []
-    assert disk.list_directory(directories.claim("orders", NEW, 0)) == []
+    assert disk.list_directory(directories.claim("orders", NEW, [0])[0]) == []
 
 
 def test_records_are_not_deleted_because_their_topic_id_is_damaged() -> None:
     disk = PowerCutDisk()
     directories = PartitionDirectories(disk, "/data")
-    path = directories.claim("orders", OLD, 0)
+    path = directories.claim("orders", OLD, [0])[0]
     replace_atomically(disk, f"{path}/records", b"old")
     disk.damage("/data/topics/orders/topic-id", 12, b"?")
     for topic_id in (OLD, NEW):
         with pytest.raises(PenstockError, match="topic-id is missing or damaged"):
-            directories.claim("orders", topic_id, 0)
+            directories.claim("orders", topic_id, [0])[0]
     assert directories.existing() == []
     assert read_whole(disk, f"{path}/records") == b"old"
 
@@ -64,8 +64,8 @@ def test_records_are_not_deleted_because_their_topic_id_is_damaged() -> None:
 def test_a_removed_topic_stays_removed_after_a_power_cut() -> None:
     disk = PowerCutDisk()
     directories = PartitionDirectories(disk, "/data")
-    directories.claim("orders", OLD, 0)
-    directories.claim("orders.v2", OLD, 0)
+    directories.claim("orders", OLD, [0])[0]
+    directories.claim("orders.v2", OLD, [0])[0]
     directories.remove_topic("orders")
     directories.remove_topic("never-there")
     disk.cut_power(Random(2))
@@ -75,7 +75,7 @@ def test_a_removed_topic_stays_removed_after_a_power_cut() -> None:
 def test_what_an_interrupted_removal_left_is_swept_up() -> None:
     disk = PowerCutDisk()
     directories = PartitionDirectories(disk, "/data")
-    directories.claim("orders", OLD, 0)
+    directories.claim("orders", OLD, [0])[0]
     disk.fail_next("remove", errno.EIO)
     with pytest.raises(OSError):
         directories.remove_topic("orders")

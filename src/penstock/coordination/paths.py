@@ -15,12 +15,11 @@ from penstock.errors import PenstockError, Problem
 
 TOPICS = "/topics"
 TOPIC_CONFIGS = "/configs/topics"
-BROKER_CONFIGS = "/configs/brokers"
 PRODUCER_IDS = "/producer-ids"
 CLUSTER_ID = "/cluster-id"
 
 # Parents that must exist before anything can be created below them.
-_PARENTS = (TOPICS, "/configs", TOPIC_CONFIGS, BROKER_CONFIGS)
+_PARENTS = (TOPICS, "/configs", TOPIC_CONFIGS)
 
 
 class PartitionState(msgspec.Struct, frozen=True):
@@ -84,10 +83,6 @@ def topic_path(topic: str) -> str:
 
 def topic_config_path(topic: str) -> str:
     return f"{TOPIC_CONFIGS}/{topic}"
-
-
-def broker_config_path(broker_id: int) -> str:
-    return f"{BROKER_CONFIGS}/{broker_id}"
 
 
 async def ensure_parents(store: Store) -> None:

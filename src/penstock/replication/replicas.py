@@ -138,7 +138,7 @@ class Replicas:
 
     def _open_logs(self, topic: TopicImage, indexes: range, settings: LogSettings) -> list[Log]:
         try:
-            paths = self._directories.claim_all(topic.name, topic.id, indexes)
+            paths = self._directories.claim(topic.name, topic.id, indexes)
         except OSError as error:
             text = f"the directories of {topic.name} cannot be made: {error}"
             raise PenstockError(Problem.STORAGE_FAILED, text) from error

@@ -42,12 +42,8 @@ class PartitionDirectories:
         disk.make_directory(self._topics)
         disk.make_directory(self._deleted)
 
-    def claim(self, topic: str, topic_id: UUID, partition: int) -> str:
-        """The directory of this partition, made if it is missing. Its name is on disk when this returns."""
-        return self.claim_all(topic, topic_id, [partition])[0]
-
-    def claim_all(self, topic: str, topic_id: UUID, partitions: Iterable[int]) -> list[str]:
-        """The same for many, at the price of one. Raises PenstockError if it is not known whose records are there."""
+    def claim(self, topic: str, topic_id: UUID, partitions: Iterable[int]) -> list[str]:
+        """The directories of these partitions, made where they are missing; their names are on disk then. Raises PenstockError if it is not known whose records are there."""
         directory = f"{self._topics}/{topic}"
         found = self._id_of(topic)
         if found is None and self._partitions_in(topic):
