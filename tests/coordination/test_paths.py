@@ -56,6 +56,6 @@ def test_everything_can_be_created_once_the_parents_are_there(tmp_path: Path) ->
         await paths.ensure_parents(store)
         places = [paths.topic_path("t"), paths.topic_config_path("t")]
         places += [paths.PRODUCER_IDS, paths.CLUSTER_ID]
-        assert await store.commit([Create(path, b"{}") for path in places]) == [0] * 5
+        assert await store.commit([Create(path, b"{}") for path in places]) == [0] * 4
 
     with_store(LocalDisk(), str(tmp_path), use)

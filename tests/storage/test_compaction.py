@@ -51,9 +51,9 @@ def compact(log: Log, now_ms: int = NOW_MS, *, bound_offset: int | None = None, 
     while not compaction.is_done:
         compaction.work()
         compaction.settle(now_ms)
-        if compaction.is_waiting:
-            save(log)
-            assert not compaction.is_waiting
+    if log.replaced:
+        save(log)
+        assert not log.replaced
     return True
 
 

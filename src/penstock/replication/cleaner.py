@@ -23,8 +23,6 @@ logger = logging.getLogger(__name__)
 COMPACT_EVERY_MS = 15 * SECOND_MS
 # A step of scrubbing is a megabyte: some 40 GB a day, too little to be felt and enough to meet rot in time.
 SCRUB_EVERY_MS = 2 * SECOND_MS
-# How long to wait before a checkpoint that compaction needs is looked for again.
-CHECKPOINT_WAIT_MS = 20
 
 
 class Cleaner:
@@ -61,14 +59,10 @@ class Cleaner:
         loop = asyncio.get_running_loop()
         try:
             while not compaction.is_done:
-                if compaction.is_waiting:
-                    if partition.log.failure is not None:
-                        break
-                    self._flusher.request(partition, checkpoint=True)
-                    await sleep(self._clock, CHECKPOINT_WAIT_MS)
-                else:
-                    await loop.run_in_executor(self._pool, compaction.work)
-                    compaction.settle(self._clock.now_ms())
+                await loop.run_in_executor(self._pool, compaction.work)
+                compaction.settle(self._clock.now_ms())
+            # What was replaced can be deleted once a checkpoint names what replaced it.
+            self._flusher.request(partition, checkpoint=True)
         except (OSError, PenstockError) as error:
             self._complain("log.compaction.failed", partition, str(error))
         finally:

@@ -57,8 +57,7 @@ class Replacement(NamedTuple):
 class Cleaning:
     """One pass. Call `step` until `is_done`, on pool threads, one call at a time; it raises OSError, PenstockError.
 
-    Before the next step, what a step returned must be in use, for good: a deletion marker may go only after what it
-    deletes can never come back.
+    What a step returned must be in use before the next: a deletion marker may not go before what it deletes.
     """
 
     def __init__(self, disk: Disk, directory: str, task: CleaningTask, key_map_bytes: int) -> None:

@@ -22,13 +22,13 @@ class Compaction:
 
         compaction = Compaction.begin(log, bound_offset=high_watermark, now_ms=now_ms)
         while not compaction.is_done:
-            if compaction.is_waiting:      # for a checkpoint: sync the log, begin_sync(checkpoint=True)
-                ...
-            else:
-                compaction.work()          # on a pool thread
-                compaction.settle(now_ms)
+            compaction.work()          # on a pool thread
+            compaction.settle(now_ms)
+        log.begin_sync(checkpoint=True)
 
-    If `work` raises (OSError, PenstockError for damage), `abandon` it; the log is as sound as before.
+    New segments are put in use from the oldest on and a checkpoint names all that are in use, so no deletion marker
+    goes before everything that it deletes is gone. If `work` raises (OSError, PenstockError for damage), `abandon`
+    it; the log is as sound as before.
     """
 
     def __init__(self, log: Log, dirty: DirtyRange, now_ms: int, key_map_bytes: int) -> None:
@@ -37,7 +37,6 @@ class Compaction:
         self._key_map_bytes = key_map_bytes
         self._cleaning = self._pass_over(dirty, now_ms)
         self._ready: Replacement | None = None
-        self._replaced: tuple[Segment, ...] = ()
         self.is_done = False
 
     @classmethod
@@ -56,11 +55,6 @@ class Compaction:
         )
         return cls(log, dirty, now_ms, key_map_bytes) if dirty is not None else None
 
-    @property
-    def is_waiting(self) -> bool:
-        """What was replaced could still come back: no more work before a checkpoint of the log."""
-        return any(segment in self._replaced for _, segment in self._log.replaced)
-
     def work(self) -> None:
         """A step. Blocking, on a pool thread."""
         self._ready = self._cleaning.step()
@@ -70,9 +64,7 @@ class Compaction:
         replacement, self._ready = self._ready, None
         if replacement is not None:
             untouched = all(segment.truncations == self._truncations[segment] for segment in replacement.old)
-            if untouched and self._log.replace_segments(replacement.old, replacement.new, now_ms):
-                self._replaced = replacement.old
-            else:
+            if not untouched or not self._log.replace_segments(replacement.old, replacement.new, now_ms):
                 # Retention or truncation was faster. What was written is swept up at the next start.
                 self.is_done = True
         elif self._cleaning.is_done:

@@ -43,7 +43,10 @@ class PartitionDirectories:
         disk.make_directory(self._deleted)
 
     def claim(self, topic: str, topic_id: UUID, partitions: Iterable[int]) -> list[str]:
-        """The directories of these partitions, made where they are missing; their names are on disk then. Raises PenstockError if it is not known whose records are there."""
+        """The directories of these partitions, made where they are missing. Their names are on disk when this returns.
+
+        Raises PenstockError if it is not known whose records are there.
+        """
         directory = f"{self._topics}/{topic}"
         found = self._id_of(topic)
         if found is None and self._partitions_in(topic):
