@@ -54,9 +54,17 @@ async function admin(kafka, told) {
   found.listed = (await admin.listTopics()).includes(told.topic);
   found.brokers = (await admin.describeCluster()).brokers.length;
   await admin.deleteTopics({ topics: [told.topic] });
-  found.deleted = !(await admin.listTopics()).includes(told.topic);
+  found.deleted = await isGone(admin, told.topic);
   await admin.disconnect();
   say(found);
+}
+
+// Allows for a broker whose metadata follows the answer a moment later.
+async function isGone(admin, topic) {
+  for (const deadline = Date.now() + 5000; Date.now() < deadline; ) {
+    if (!(await admin.listTopics()).includes(topic)) return true;
+  }
+  return false;
 }
 
 async function member(kafka, told) {
