@@ -43,6 +43,7 @@ class FaultyFile:
             return None if self._disk.is_cold else self._file.read_cached(position, length)
 
     def sync(self) -> None:
+        self._disk.syncs_may_run.wait()
         with self._disk.operation("sync", self._path):
             self._file.sync()
 
@@ -72,6 +73,9 @@ class FaultyDisk:
         self._when_pulled: Callable[[], None] = lambda: None
         # Nothing is in the page cache.
         self.is_cold = False
+        # Cleared by a test that wants syncs to take as long as it likes.
+        self.syncs_may_run = threading.Event()
+        self.syncs_may_run.set()
 
     # What a test does to it
 

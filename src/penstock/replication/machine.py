@@ -17,7 +17,7 @@ from penstock.later import Later
 from penstock.replication.core.machine import Answered, Decision, Machine, Release, Tick, Ticket
 from penstock.replication.partition import Committed, Partition
 from penstock.replication.replicas import Replicas
-from penstock.storage.log import Appended
+from penstock.storage.log import Appended, Slice
 from penstock.units import MIB, SECOND_MS
 from penstock.wire.batch import HEADER_BYTES, read_header
 from penstock.wire.records import Record as LogRecord
@@ -108,7 +108,8 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         position = self._partition.log.start_offset
         end = self._partition.log.end_offset
         while position < end:
-            records, position = await loop.run_in_executor(self._pool, self._read_records, position, end)
+            part = self._partition.log.read(position, REPLAY_READ_BYTES, upto=end, at_least_one=True)
+            records, position = await loop.run_in_executor(self._pool, self._records_in, part, position, end)
             for record in records:
                 machine.apply(record)
         self._serve(machine, end)
@@ -202,10 +203,9 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         self._timer = None
         self.submit(Tick())
 
-    def _read_records(self, position: int, end: int) -> tuple[list[Record], int]:
-        """Blocking. The records from `position` on, and where to go on."""
-        data = self._partition.log.read(position, REPLAY_READ_BYTES, upto=end, at_least_one=True).load()
-        view = memoryview(data)
+    def _records_in(self, part: Slice, position: int, end: int) -> tuple[list[Record], int]:
+        """Blocking, in the pool. The records from `position` on, and where to go on."""
+        view = memoryview(part.load())
         records = []
         at = 0
         while len(view) - at >= HEADER_BYTES:

@@ -1,0 +1,193 @@
+"""Creating, changing and deleting topics: refusals that change nothing, changes that survive."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+from tests.cluster.running import DEFAULT_PARTITIONS, Cluster, alive
+from tests.disk.power import PowerCutDisk
+from tests.replication.world import values_in
+
+from penstock.cluster.core.image import TopicImage
+from penstock.cluster.topics import NewTopic
+from penstock.errors import Problem, Refused
+
+
+def test_a_topic_is_what_was_asked_for_and_survives_a_restart() -> None:
+    memory = PowerCutDisk()
+    made: list[TopicImage] = []
+
+    async def create(running: Cluster) -> None:
+        made.append(await running.made("orders", 3, **{"retention.ms": "1000"}))
+        made.append(await running.made("defaults", -1))
+        assigned = await running.topics.create(NewTopic("assigned", assignment={0: [1], 1: [1], 2: [1]}))
+        assert isinstance(assigned, TopicImage)
+        made.append(assigned)
+        assert [len(topic.partitions) for topic in made] == [3, DEFAULT_PARTITIONS, 3]
+        assert running.partition("orders", 2).log.settings.retention_ms == 1000
+
+    async def look(running: Cluster) -> None:
+        assert {topic.name: topic for topic in running.image.topics()} == {topic.name: topic for topic in made}
+        assert running.image.topic_by_id(made[0].id) == made[0]
+        assert running.partition("orders", 2).log.settings.retention_ms == 1000
+
+    alive(memory, create)
+    memory.cut_power(Random(1))
+    alive(memory, look)
+
+
+REFUSALS = [
+    (NewTopic(""), Problem.INVALID_TOPIC_NAME),
+    (NewTopic(".."), Problem.INVALID_TOPIC_NAME),
+    (NewTopic("a/b"), Problem.INVALID_TOPIC_NAME),
+    (NewTopic("x" * 250), Problem.INVALID_TOPIC_NAME),
+    (NewTopic("there.is"), Problem.TOPIC_ALREADY_EXISTS),
+    (NewTopic("there_is"), Problem.INVALID_TOPIC_NAME),
+    (NewTopic("orders", 0), Problem.INVALID_PARTITIONS),
+    (NewTopic("orders", -2), Problem.INVALID_PARTITIONS),
+    (NewTopic("orders", 10_001), Problem.INVALID_PARTITIONS),
+    (NewTopic("orders", 1, 2), Problem.INVALID_REPLICATION_FACTOR),
+    (NewTopic("orders", 1, 0), Problem.INVALID_REPLICATION_FACTOR),
+    (NewTopic("orders", assignment={0: [1], 2: [1]}), Problem.INVALID_REPLICA_ASSIGNMENT),
+    (NewTopic("orders", assignment={0: [2]}), Problem.INVALID_REPLICA_ASSIGNMENT),
+    (NewTopic("orders", assignment={0: [1, 1]}), Problem.INVALID_REPLICA_ASSIGNMENT),
+    (NewTopic("orders", assignment={0: []}), Problem.INVALID_REPLICA_ASSIGNMENT),
+    (NewTopic("orders", 1, assignment={0: [1]}), Problem.INVALID_REQUEST),
+    (NewTopic("orders", config={"no.such.setting": "1"}), Problem.INVALID_CONFIG),
+    (NewTopic("orders", config={"retention.ms": "soon"}), Problem.INVALID_CONFIG),
+    (NewTopic("orders", config={"cleanup.policy": "burn"}), Problem.INVALID_CONFIG),
+]
+
+
+@pytest.mark.parametrize(("new", "problem"), REFUSALS)
+def test_a_refused_topic_leaves_nothing_behind(new: NewTopic, problem: Problem) -> None:
+    memory = PowerCutDisk()
+
+    async def refuse(running: Cluster) -> None:
+        await running.made("there.is")
+        for validate_only in (True, False):
+            answer = await running.topics.create(new, validate_only)
+            assert isinstance(answer, Refused)
+            assert answer.problem is problem
+            assert answer.text
+        assert running.names() == ["there.is"]
+
+    async def look(running: Cluster) -> None:
+        assert running.names() == ["there.is"]
+
+    alive(memory, refuse)
+    alive(memory, look)
+
+
+def test_validation_alone_changes_nothing() -> None:
+    async def use(running: Cluster) -> None:
+        assert isinstance(await running.topics.create(NewTopic("orders", 3), validate_only=True), TopicImage)
+        assert running.names() == []
+        before = await running.made("orders", 3)
+        assert isinstance(await running.topics.grow("orders", 5, None, validate_only=True), TopicImage)
+        config = {"retention.ms": "1"}
+        assert isinstance(await running.topics.configure("orders", config, validate_only=True), TopicImage)
+        assert running.image.topic("orders") == before
+        assert running.partition("orders").log.settings.retention_ms != 1
+
+    alive(PowerCutDisk(), use)
+
+
+def test_of_many_who_create_the_same_topic_one_succeeds() -> None:
+    async def use(running: Cluster) -> None:
+        answers = await asyncio.gather(*(running.topics.create(NewTopic("orders", 1)) for _ in range(10)))
+        refused = [answer for answer in answers if isinstance(answer, Refused)]
+        assert {answer.problem for answer in refused} == {Problem.TOPIC_ALREADY_EXISTS}
+        assert len(refused) == 9
+
+    alive(PowerCutDisk(), use)
+
+
+def test_a_topic_made_anew_is_another_one() -> None:
+    memory = PowerCutDisk()
+
+    async def use(running: Cluster) -> None:
+        old = await running.made("orders")
+        running.node.write(running.partition("orders"), b"old")
+        await running.node.flusher.drained()
+        assert isinstance(await running.topics.delete("orders"), TopicImage)
+        assert running.names() == []
+        gone = running.node.replicas.find("orders", 0)
+        assert isinstance(gone, Refused) and gone.problem is Problem.UNKNOWN_TOPIC_OR_PARTITION
+        again = await running.topics.delete("orders")
+        assert isinstance(again, Refused) and again.problem is Problem.UNKNOWN_TOPIC_OR_PARTITION
+        new = await running.made("orders")
+        assert new.id != old.id
+        assert running.image.topic_by_id(old.id) is None
+        assert values_in(running.partition("orders")) == []
+
+    async def look(running: Cluster) -> None:
+        assert values_in(running.partition("orders")) == []
+        assert isinstance(await running.topics.delete("orders"), TopicImage)
+
+    async def look_again(running: Cluster) -> None:
+        assert running.names() == []
+
+    alive(memory, use)
+    alive(memory, look)
+    memory.cut_power(Random(1))
+    alive(memory, look_again)
+
+
+def test_partitions_are_added_and_never_taken_away() -> None:
+    memory = PowerCutDisk()
+
+    async def grow(running: Cluster) -> None:
+        topic = await running.made("orders", 2)
+        running.node.write(running.partition("orders", 1), b"before")
+        await running.node.flusher.drained()
+        for count in (2, 1, 0):
+            refused = await running.topics.grow("orders", count, None, validate_only=False)
+            assert isinstance(refused, Refused) and refused.problem is Problem.INVALID_PARTITIONS
+        for assignments in ([[1]], [[1], [7]]):
+            refused = await running.topics.grow("orders", 4, assignments, validate_only=False)
+            assert isinstance(refused, Refused) and refused.problem is Problem.INVALID_REPLICA_ASSIGNMENT
+        unknown = await running.topics.grow("invoices", 4, None, validate_only=False)
+        assert isinstance(unknown, Refused) and unknown.problem is Problem.UNKNOWN_TOPIC_OR_PARTITION
+        grown = await running.topics.grow("orders", 4, [[1], [1]], validate_only=False)
+        assert isinstance(grown, TopicImage)
+        assert (grown.id, len(grown.partitions)) == (topic.id, 4)
+        await running.made("__consumer_offsets", 2)
+        internal = await running.topics.grow("__consumer_offsets", 4, None, validate_only=False)
+        assert isinstance(internal, Refused) and internal.problem is Problem.INVALID_REQUEST
+
+    async def look(running: Cluster) -> None:
+        assert values_in(running.partition("orders", 1)) == [b"before"]
+        assert values_in(running.partition("orders", 3)) == []
+
+    alive(memory, grow)
+    memory.cut_power(Random(1))
+    alive(memory, look)
+
+
+def test_settings_count_at_once_and_replace_those_before() -> None:
+    memory = PowerCutDisk()
+
+    async def configure(running: Cluster) -> None:
+        await running.made("orders", 1, **{"retention.ms": "1000"})
+        refused = await running.topics.configure("orders", {"retention.ms": "-5"}, validate_only=False)
+        assert isinstance(refused, Refused) and refused.problem is Problem.INVALID_CONFIG
+        assert running.partition("orders").log.settings.retention_ms == 1000
+        changed = await running.topics.configure("orders", {"segment.bytes": "4096"}, validate_only=False)
+        assert isinstance(changed, TopicImage)
+        unknown = await running.topics.configure("invoices", {}, validate_only=False)
+        assert isinstance(unknown, Refused) and unknown.problem is Problem.UNKNOWN_TOPIC_OR_PARTITION
+        look(running)
+
+    def look(running: Cluster) -> None:
+        settings = running.partition("orders").log.settings
+        assert (settings.segment_bytes, settings.retention_ms) == (4096, 14 * 24 * 3600 * 1000)
+
+    async def look_again(running: Cluster) -> None:
+        look(running)
+
+    alive(memory, configure)
+    memory.cut_power(Random(1))
+    alive(memory, look_again)

@@ -1,0 +1,114 @@
+"""Group commit: few syncs for many appends, and what follows from one that fails."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.disk.power import PowerCutDisk
+from tests.replication.world import WAIT_S, values_in, world
+
+from penstock.errors import Problem, Refused
+from penstock.storage.log import Appended
+
+
+def next_offset(appended: Appended | Refused) -> int:
+    assert isinstance(appended, Appended), appended
+    return appended.next_offset
+
+
+def test_what_comes_while_the_disk_works_shares_the_next_sync() -> None:
+    async def life() -> None:
+        async with world(PowerCutDisk()) as node:
+            partition = await node.partition()
+            node.disk.syncs_may_run.clear()
+            waiting = [partition.when_committed(next_offset(node.write(partition, b"first")))]
+            before = node.disk.count("sync", "/orders/")
+            for number in range(100):
+                waiting.append(partition.when_committed(next_offset(node.write(partition, b"%d" % number))))
+                # Each in a turn of the loop of its own, as they come from different clients.
+                await asyncio.sleep(0)
+            assert not any(answer.done for answer in waiting)
+            assert values_in(partition) == []
+            node.disk.syncs_may_run.set()
+            async with asyncio.timeout(WAIT_S):
+                assert await waiting[-1].wait() is None
+            assert all(answer.done for answer in waiting)
+            assert node.disk.count("sync", "/orders/") - before <= 2
+            assert len(values_in(partition)) == 101
+
+    asyncio.run(life())
+
+
+def test_a_slow_sync_of_one_log_does_not_hold_up_another() -> None:
+    async def life() -> None:
+        async with world(PowerCutDisk()) as node:
+            slow, quick = await node.partition("slow"), await node.partition("quick", {"flush.policy": "os"})
+            node.disk.syncs_may_run.clear()
+            stuck = slow.when_committed(next_offset(node.write(slow, b"a")))
+            assert quick.when_committed(next_offset(node.write(quick, b"b"))).done
+            assert values_in(quick) == [b"b"]
+            assert not stuck.done
+            node.disk.syncs_may_run.set()
+            async with asyncio.timeout(WAIT_S):
+                assert await stuck.wait() is None
+
+    asyncio.run(life())
+
+
+def test_a_failed_sync_ends_its_log_and_no_other() -> None:
+    async def life() -> None:
+        async with world(PowerCutDisk()) as node:
+            bad, good = await node.partition("bad"), await node.partition("good")
+            node.write(bad, b"safe")
+            await node.flusher.drained()
+            node.disk.fail("sync", path_part="/bad/")
+            node.disk.syncs_may_run.clear()
+            lost = [bad.when_committed(next_offset(node.write(bad, value))) for value in (b"x", b"y")]
+            kept = good.when_committed(next_offset(node.write(good, b"z")))
+            node.disk.syncs_may_run.set()
+            async with asyncio.timeout(WAIT_S):
+                for answer in lost:
+                    refused = await answer.wait()
+                    assert isinstance(refused, Refused) and refused.problem is Problem.STORAGE_FAILED
+                assert await kept.wait() is None
+                await node.flusher.drained()
+            node.disk.heal()
+            later = node.write(bad, b"never again")
+            assert isinstance(later, Refused) and later.problem is Problem.STORAGE_FAILED
+            assert (values_in(bad), values_in(good)) == ([b"safe"], [b"z"])
+
+    asyncio.run(life())
+
+
+def test_with_os_a_sync_comes_only_when_flush_messages_asks() -> None:
+    async def life() -> None:
+        async with world(PowerCutDisk()) as node:
+            partition = await node.partition(config={"flush.policy": "os", "flush.messages": "5"})
+            for _ in range(4):
+                node.write(partition, b"a")
+            await node.flusher.drained()
+            assert partition.log.synced_offset == 0
+            node.write(partition, b"b")
+            await node.flusher.drained()
+            assert partition.log.synced_offset == 5
+
+    asyncio.run(life())
+
+
+def test_a_checkpoint_that_is_asked_for_during_a_sync_is_written_behind_it() -> None:
+    async def life() -> None:
+        async with world(PowerCutDisk()) as node:
+            partition = await node.partition()
+            node.disk.syncs_may_run.clear()
+            waiting = partition.when_committed(next_offset(node.write(partition, b"a")))
+            await asyncio.sleep(0)
+            assert not node.disk.exists(f"{partition.log.directory}/checkpoint")
+            node.flusher.request(partition, checkpoint=True)
+            await asyncio.sleep(0)
+            node.disk.syncs_may_run.set()
+            async with asyncio.timeout(WAIT_S):
+                await node.flusher.drained()
+            assert waiting.done
+            assert node.disk.exists(f"{partition.log.directory}/checkpoint")
+
+    asyncio.run(life())

@@ -1,0 +1,194 @@
+"""The runner of durable machines: replay, answers after the commit, parked ones, and a log that refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from tests.disk.power import PowerCutDisk
+from tests.replication.counter import GIVEN_UP, PATIENCE_MS, Add, Counter, CounterCodec, Event, Note, Sum, WaitFor
+from tests.replication.world import WAIT_S, World, world
+
+from penstock.errors import Problem, Refused
+from penstock.later import Later
+from penstock.replication.machine import RELOAD_DELAY_MS, MachineRunner
+
+Runner = MachineRunner[Event, int, int, Note]
+Answer = Later[int | Refused]
+CONFIG = {"cleanup.policy": "compact"}
+
+
+@asynccontextmanager
+async def counting(node: World) -> AsyncIterator[Runner]:
+    """A runner that has replayed its log."""
+    partition = await node.partition("__counter", CONFIG)
+    is_ready = asyncio.Event()
+    runner: Runner = MachineRunner(
+        partition, node.replicas, Counter, CounterCodec(), node.pool, node.clock, lambda _: is_ready.set()
+    )
+    runner.start()
+    async with asyncio.timeout(WAIT_S):
+        await is_ready.wait()
+    try:
+        yield runner
+    finally:
+        runner.stop(Refused(Problem.COORDINATOR_NOT_AVAILABLE, "the test is over"))
+
+
+def alive(memory: PowerCutDisk, use: Callable[[World, Runner], Awaitable[None]]) -> None:
+    """One life of a process."""
+
+    async def life() -> None:
+        async with asyncio.timeout(WAIT_S), world(memory) as node, counting(node) as runner:
+            await use(node, runner)
+
+    asyncio.run(life())
+
+
+async def until_serving(node: World, runner: Runner) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while runner.unavailable is not None:
+            node.clock.advance(RELOAD_DELAY_MS)
+            await asyncio.sleep(0.001)
+
+
+async def whatever_needs_no_disk() -> None:
+    """Far more turns of the loop than an answer takes that does not wait for the disk."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def problem_of(answer: Answer) -> Problem | None:
+    result = answer.result()
+    return result.problem if isinstance(result, Refused) else None
+
+
+def test_a_machine_goes_on_where_its_log_ends() -> None:
+    memory = PowerCutDisk()
+
+    async def add(node: World, runner: Runner) -> None:
+        for amount in (1, 2, 3):
+            await runner.submit(Add(amount)).wait()
+
+    async def look(node: World, runner: Runner) -> None:
+        assert await runner.submit(Sum()).wait() == 6
+        assert await runner.submit(Add(4)).wait() == 10
+
+    alive(memory, add)
+    alive(memory, look)
+
+
+def test_while_it_replays_events_are_refused() -> None:
+    memory = PowerCutDisk()
+
+    async def use(node: World, runner: Runner) -> None:
+        await runner.submit(Add(1)).wait()
+        partition = await node.partition("__counter", CONFIG)
+        other: Runner = MachineRunner(
+            partition, node.replicas, Counter, CounterCodec(), node.pool, node.clock, lambda _: None
+        )
+        other.start()
+        assert problem_of(other.submit(Sum())) is Problem.COORDINATOR_LOADING
+        assert other.unavailable is not None
+        while other.unavailable is not None:
+            await asyncio.sleep(0.001)
+        assert await other.submit(Sum()).wait() == 1
+        other.stop(Refused(Problem.NOT_COORDINATOR, "over"))
+
+    alive(memory, use)
+
+
+def test_an_answer_waits_for_the_disk_and_so_does_that_of_a_reader_who_saw_it() -> None:
+    async def use(node: World, runner: Runner) -> None:
+        node.disk.syncs_may_run.clear()
+        added, seen = runner.submit(Add(5)), runner.submit(Sum())
+        await whatever_needs_no_disk()
+        assert not added.done and not seen.done
+        node.disk.syncs_may_run.set()
+        assert (await added.wait(), await seen.wait()) == (5, 5)
+        assert runner.submit(Sum()).done, "nothing to wait for"
+
+    alive(PowerCutDisk(), use)
+
+
+def test_a_parked_answer_comes_with_the_decision_that_releases_it_and_not_before_that_is_on_disk() -> None:
+    async def use(node: World, runner: Runner) -> None:
+        low, high = runner.submit(WaitFor(3)), runner.submit(WaitFor(10))
+        await runner.submit(Add(2)).wait()
+        assert not low.done
+        node.disk.syncs_may_run.clear()
+        added = runner.submit(Add(2))
+        await whatever_needs_no_disk()
+        assert not low.done
+        node.disk.syncs_may_run.set()
+        assert await added.wait() == 4
+        assert low.result() == 4
+        assert not high.done
+
+    alive(PowerCutDisk(), use)
+
+
+def test_a_deadline_of_the_machine_is_kept() -> None:
+    async def use(node: World, runner: Runner) -> None:
+        waiting = runner.submit(WaitFor(3))
+        node.clock.advance(PATIENCE_MS - 1000)
+        await asyncio.sleep(0)
+        assert not waiting.done
+        node.clock.advance(2000)
+        assert await waiting.wait() == GIVEN_UP
+
+    alive(PowerCutDisk(), use)
+
+
+def test_a_refused_append_changes_nothing_and_the_machine_comes_back() -> None:
+    memory = PowerCutDisk()
+
+    async def use(node: World, runner: Runner) -> None:
+        await runner.submit(Add(7)).wait()
+        waiting = runner.submit(WaitFor(100))
+        node.disk.fill()
+        refused = runner.submit(Add(1))
+        assert problem_of(refused) is Problem.COORDINATOR_NOT_AVAILABLE
+        assert problem_of(waiting) is Problem.COORDINATOR_NOT_AVAILABLE, "whoever waited asks again"
+        assert problem_of(runner.submit(Sum())) is Problem.COORDINATOR_NOT_AVAILABLE
+        node.disk.make_room()
+        await until_serving(node, runner)
+        assert await runner.submit(Sum()).wait() == 7
+        assert await runner.submit(Add(1)).wait() == 8
+
+    alive(memory, use)
+
+
+def test_a_failed_sync_leaves_no_machine_that_believes_in_what_may_be_lost() -> None:
+    memory = PowerCutDisk()
+
+    async def use(node: World, runner: Runner) -> None:
+        assert await runner.submit(Add(7)).wait() == 7
+        node.disk.fail("sync", errno.EIO, path_part="/__counter/")
+        lost = runner.submit(Add(1))
+        assert isinstance(await lost.wait(), Refused)
+        node.disk.heal()
+        for _ in range(3):
+            node.clock.advance(RELOAD_DELAY_MS)
+            await asyncio.sleep(0.005)
+            assert problem_of(runner.submit(Sum())) in (Problem.COORDINATOR_NOT_AVAILABLE, Problem.COORDINATOR_LOADING)
+
+    async def look(node: World, runner: Runner) -> None:
+        assert await runner.submit(Sum()).wait() in (7, 8)
+
+    alive(memory, use)
+    alive(memory, look)
+
+
+def test_a_runner_that_is_stopped_lets_nobody_wait_and_does_not_come_back() -> None:
+    async def use(node: World, runner: Runner) -> None:
+        waiting = runner.submit(WaitFor(3))
+        runner.stop(Refused(Problem.NOT_COORDINATOR, "moved"))
+        assert waiting.result() == runner.submit(Add(1)).result() == Refused(Problem.NOT_COORDINATOR, "moved")
+        node.clock.advance(10 * PATIENCE_MS)
+        await asyncio.sleep(0)
+        assert runner.submit(Sum()).result() == Refused(Problem.NOT_COORDINATOR, "moved")
+
+    alive(PowerCutDisk(), use)

@@ -1,0 +1,137 @@
+"""What of a partition is committed, and who waits for it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from tests.disk.power import PowerCutDisk
+from tests.storage.batches import NOW_MS, batch_of, headers_in, sync
+
+from penstock.config.log import LogSettings
+from penstock.errors import PenstockError, Problem, Refused
+from penstock.replication.partition import Partition
+from penstock.storage.log import Log
+from penstock.wire.batch import read_header
+
+ACKED, OS = LogSettings(flush_policy="acked"), LogSettings(flush_policy="os")
+
+
+def partition_of(settings: LogSettings, disk: PowerCutDisk | None = None) -> Partition:
+    log = Log.open(disk or PowerCutDisk(), "/log", settings, now_ms=NOW_MS)
+    return Partition("orders", UUID(int=1), 0, log, leader_epoch=0)
+
+
+def append(partition: Partition, *values: bytes) -> int:
+    """The offset behind it."""
+    batch = batch_of(*values)
+    return partition.append(batch, read_header(batch), NOW_MS).next_offset
+
+
+def sync_all(partition: Partition) -> None:
+    sync(partition.log)
+    partition.on_synced()
+
+
+def shown(partition: Partition) -> int:
+    """How many records a reader gets."""
+    data = bytes(partition.read(0, 2**20, at_least_one=True).load())
+    return sum(header.record_count for header in headers_in(data))
+
+
+def test_with_acked_what_is_synced_is_committed() -> None:
+    partition = partition_of(ACKED)
+    end = append(partition, b"a", b"b")
+    committed = partition.when_committed(end)
+    assert (partition.high_watermark, committed.done, shown(partition)) == (0, False, 0)
+    sync_all(partition)
+    assert (partition.high_watermark, committed.result(), shown(partition)) == (2, None, 2)
+
+
+def test_with_os_what_is_written_is_committed() -> None:
+    partition = partition_of(OS)
+    end = append(partition, b"a", b"b")
+    assert (partition.high_watermark, partition.when_committed(end).result(), shown(partition)) == (2, None, 2)
+
+
+def test_each_waiter_waits_for_its_own_offset_and_they_come_in_order() -> None:
+    partition = partition_of(ACKED)
+    order: list[int] = []
+    first, second = append(partition, b"a"), append(partition, b"b")
+    ticket = partition.log.begin_sync()
+    third = append(partition, b"c")
+    for offset in (first, second, third):
+        partition.when_committed(offset).when_done(lambda _, offset=offset: order.append(offset))  # type: ignore[misc]
+    assert ticket is not None
+    ticket.run()
+    partition.log.finish_sync(ticket)
+    partition.on_synced()
+    assert order == [first, second]
+    sync_all(partition)
+    assert order == [first, second, third]
+    assert partition.when_committed(first).done
+
+
+def test_a_waiter_is_told_when_its_time_is_over_and_the_others_wait_on() -> None:
+    partition = partition_of(ACKED)
+    end = append(partition, b"a")
+    early, late = partition.when_committed(end, NOW_MS + 10), partition.when_committed(end, NOW_MS + 20)
+    partition.expire(NOW_MS + 9)
+    assert not early.done
+    partition.expire(NOW_MS + 10)
+    refused = early.result()
+    assert isinstance(refused, Refused) and refused.problem is Problem.REQUEST_TIMED_OUT
+    assert not late.done
+    sync_all(partition)
+    assert late.result() is None
+
+
+def test_nobody_waits_for_a_partition_that_stopped() -> None:
+    partition = partition_of(ACKED)
+    end = append(partition, b"a")
+    waiting = partition.when_committed(end)
+    woken: list[int] = []
+    partition.watch("reader", woken.append)
+    partition.stop(Problem.NOT_LEADER, "moved away")
+    for answer in (waiting.result(), partition.when_committed(end).result()):
+        assert answer == Refused(Problem.NOT_LEADER, "moved away")
+    assert woken == [0]
+    with pytest.raises(PenstockError, match="moved away"):
+        append(partition, b"b")
+    assert partition.log.end_offset == 1
+
+
+def test_a_watcher_hears_of_what_became_readable_until_it_goes() -> None:
+    partition = partition_of(ACKED)
+    heard: list[int] = []
+    partition.watch("reader", heard.append)
+    append(partition, b"a" * 100)
+    assert heard == []
+    sync_all(partition)
+    assert len(heard) == 1 and heard[0] > 100
+    partition.unwatch("reader")
+    append(partition, b"b")
+    sync_all(partition)
+    assert len(heard) == 1
+
+
+def test_a_change_to_os_commits_what_is_written_and_back_again_takes_nothing_back() -> None:
+    partition = partition_of(ACKED)
+    waiting = partition.when_committed(append(partition, b"a"))
+    partition.log.settings = OS
+    partition.on_settings_changed()
+    assert (partition.high_watermark, waiting.result()) == (1, None)
+    append(partition, b"b")
+    partition.log.settings = ACKED
+    partition.on_settings_changed()
+    assert partition.high_watermark == 2
+    append(partition, b"c")
+    assert partition.high_watermark == 2
+
+
+def test_what_a_restart_finds_is_committed() -> None:
+    disk = PowerCutDisk()
+    partition = partition_of(ACKED, disk)
+    append(partition, b"a", b"b", b"c")
+    partition.log.close()
+    assert partition_of(ACKED, disk).high_watermark == 3

@@ -1,0 +1,81 @@
+"""The partitions of a broker on a disk in memory, without a broker around them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+from tests.disk.faults import FaultyDisk
+from tests.disk.power import PowerCutDisk
+from tests.storage.batches import headers_in
+
+from penstock.clock import SteppedClock
+from penstock.cluster.core.image import PartitionImage, TopicImage
+from penstock.config.log import LogSettings
+from penstock.errors import Refused
+from penstock.replication.flusher import Flusher
+from penstock.replication.partition import Partition
+from penstock.replication.replicas import Replicas
+from penstock.storage.directories import PartitionDirectories
+from penstock.storage.log import Appended
+from penstock.wire.records import Record, build_batch, records_of
+
+DATA = "/data"
+WAIT_S = 10.0
+
+
+@dataclass
+class World:
+    disk: FaultyDisk
+    clock: SteppedClock
+    pool: ThreadPoolExecutor
+    flusher: Flusher
+    replicas: Replicas
+
+    async def partition(self, topic: str = "orders", config: Mapping[str, str] | None = None) -> Partition:
+        """The only one of this topic."""
+        image = PartitionImage(leader=1, leader_epoch=0, replicas=(1,), isr=(1,))
+        await self.replicas.open_topic(TopicImage(topic, topic_id(topic), (image,), config or {}))
+        found = self.replicas.find(topic, 0)
+        assert isinstance(found, Partition)
+        return found
+
+    def write(self, partition: Partition, *values: bytes) -> Appended | Refused:
+        """One batch, as a producer would send it."""
+        now_ms = self.clock.now_ms()
+        batch = build_batch([Record(place, now_ms, b"key", value) for place, value in enumerate(values)])
+        return self.replicas.append(partition, memoryview(batch))
+
+
+@asynccontextmanager
+async def world(memory: PowerCutDisk, settings: LogSettings | None = None) -> AsyncIterator[World]:
+    """One life of a process, ended cleanly."""
+    disk, clock = FaultyDisk(memory), SteppedClock()
+    # One thread for each log that a test holds up, and one for the others.
+    with ThreadPoolExecutor(4) as pool:
+        flusher = Flusher(pool, asyncio.get_running_loop(), lambda seconds: None, clock)
+        replicas = Replicas(PartitionDirectories(disk, DATA), settings or LogSettings(), flusher, pool, clock)
+        try:
+            yield World(disk, clock, pool, flusher, replicas)
+        finally:
+            disk.syncs_may_run.set()
+            await replicas.close()
+
+
+def topic_id(topic: str) -> UUID:
+    return UUID(bytes=topic.encode().ljust(16, b"\0")[:16])
+
+
+def values_in(partition: Partition, start: int = 0) -> list[bytes]:
+    """What a reader can see."""
+    data = bytes(partition.read(start, 2**20, at_least_one=True).load())
+    position, found = 0, []
+    for header in headers_in(data):
+        batch = memoryview(data)[position : position + header.size]
+        found += [bytes(record.value or b"") for record in records_of(batch, limit_bytes=2**20)]
+        position += header.size
+    return found
