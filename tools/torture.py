@@ -60,7 +60,7 @@ class Evidence:
         for name, reports in self._reports.items():
             content = {
                 "name": name,
-                "passed": all(report.passed for report in reports),
+                "passed": not any(report.failed for report in reports),
                 **self._facts,
                 "command": repeat_command(name, self._facts),
                 "tests": [
@@ -77,7 +77,7 @@ class Evidence:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for name, reports in self._reports.items():
-            word = "passed" if all(report.passed for report in reports) else "FAILED"
+            word = "FAILED" if any(report.failed for report in reports) else "passed"
             terminalreporter.write_line(f"{word}  {name}  repeat it with: {repeat_command(name, self._facts)}")
 
 
