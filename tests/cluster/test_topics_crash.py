@@ -39,6 +39,45 @@ def test_a_creation_that_fails_is_as_if_it_had_not_been_tried(path_part: str, op
     alive(memory, again)
 
 
+def test_a_topic_that_was_refused_is_not_there_after_a_restart_either() -> None:
+    memory = PowerCutDisk()
+
+    async def refuse(running: Cluster) -> None:
+        running.node.disk.fail("make_directory", errno.EIO, path_part="/topics/orders")
+        assert isinstance(await running.topics.create(NewTopic("orders", 2)), Refused)
+
+    async def look(running: Cluster) -> None:
+        assert running.names() == []
+
+    alive(memory, refuse)
+    alive(memory, look)
+
+
+def test_wherever_the_room_ends_a_topic_can_be_made_when_there_is_some_again() -> None:
+    """Also where there was none left to undo the creation."""
+    refusals = 0
+    for room_bytes in range(0, 1500, 25):
+        memory = PowerCutDisk()
+
+        async def use(running: Cluster, room_bytes: int = room_bytes) -> None:
+            nonlocal refusals
+            running.node.disk.fill(room_bytes)
+            answer = await running.topics.create(NewTopic("orders", 2))
+            running.node.disk.make_room()
+            if isinstance(answer, Refused):
+                refusals += 1
+                assert running.names() == []
+                await running.made("orders", 3)
+
+        async def look(running: Cluster) -> None:
+            assert running.names() == ["orders"]
+            assert running.partition("orders", 1).high_watermark == 0
+
+        alive(memory, use)
+        alive(memory, look)
+    assert 0 < refusals < 60
+
+
 def test_a_power_cut_leaves_a_topic_whole_or_not_at_all() -> None:
     outcomes = {create_under_a_cut(operations) for operations in range(60)}
     assert outcomes == {(False, False), (False, True), (True, True)}
