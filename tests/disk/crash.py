@@ -22,3 +22,7 @@ class CrashingDisk(PowerCutDisk):
                 raise PowerOff(f"{operation} {path}")
             self.operations_left -= 1
         super().trip(operation, path)
+
+    def forgive(self) -> None:
+        """Faults that were ordered and did not come yet will not come."""
+        self._faults = []

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
+from dataclasses import replace
+from random import Random
 
 import pytest
+from tests.disk.crash import CrashingDisk, PowerOff
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, append, batch_of, contents, sync
 
@@ -146,7 +150,7 @@ def test_only_what_is_below_the_bound_is_looked_at() -> None:
 
 
 def test_more_keys_than_fit_the_map_take_several_passes() -> None:
-    log = opened(PowerCutDisk(), LogSettings(**{**vars(COMPACTED), "segment_bytes": 64 * KIB}))
+    log = opened(PowerCutDisk(), replace(COMPACTED, segment_bytes=64 * KIB))
     for number in range(60):
         put(log, *[(b"k%d" % (100 * (number % 20) + key), b"%d" % number) for key in range(100)])
     expected = newest_in(log)
@@ -194,7 +198,7 @@ def test_a_living_producer_can_go_on_and_repeat() -> None:
 
 def test_nothing_is_written_when_nothing_changes() -> None:
     disk = PowerCutDisk()
-    settings = LogSettings(**{**vars(COMPACTED), "segment_bytes": 300})
+    settings = replace(COMPACTED, segment_bytes=300)
     log = opened(disk, settings)
     for number in range(6):
         put(log, (b"%d" % number, b"x" * 150))
@@ -269,6 +273,44 @@ def test_a_log_that_is_not_compacted_is_left_alone() -> None:
     for number in range(40):
         put(log, (b"k", b"%d" % number * 60))
     assert not compact(log)
+
+
+def prepared(disk: PowerCutDisk) -> tuple[Log, dict[bytes, bytes]]:
+    """Many small segments, a key whose deletion marker may go, and what must be there whatever happens."""
+    log = opened(disk, replace(COMPACTED, segment_bytes=450))
+    put(log, (b"gone", b"1" * 200), (b"first", b"x"))
+    put(log, (b"gone", None), (b"second", b"x" * 200))
+    put(log, (b"filler", b"x" * 400))
+    compact(log)
+    for number in range(12):
+        put(log, (b"k%d" % (number % 3), b"%d" % number * 90), (b"only %d" % number, b"y"))
+    sync(log)
+    log.settings = replace(COMPACTED, segment_bytes=2000)
+    return log, newest_in(log)
+
+
+def test_a_power_cut_at_any_operation_loses_no_key_and_brings_none_back() -> None:
+    later_ms = NOW_MS + 2 * DAY_MS
+    operations, has_finished = 0, False
+    while not has_finished:
+        for seed in range(5):
+            disk = CrashingDisk()
+            log, expected = prepared(disk)
+            disk.operations_left = operations
+            with suppress(PowerOff):
+                assert compact(log, later_ms)
+                deletion = log.apply_retention(later_ms)
+                assert deletion is not None
+                deletion.run()
+                has_finished = True
+            disk.operations_left = None
+            disk.cut_power(Random(seed))
+            log = opened(disk)
+            assert newest_in(log) == expected
+            assert not log.recovery.damage
+        operations += 1
+    # It was worth the trouble: there were this many moments to fail.
+    assert operations > 40
 
 
 def test_readers_of_a_replaced_segment_are_not_disturbed() -> None:
