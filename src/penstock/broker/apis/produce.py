@@ -21,9 +21,7 @@ from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.replication.partition import Committed, Partition
 from penstock.replication.replicas import Replicas
-from penstock.storage.log import Appended
 from penstock.wire.produce import (
-    PartitionProduce,
     PartitionProduced,
     ProduceRequest,
     ProduceResponse,
@@ -68,25 +66,35 @@ class Produce:
             return _refused_whole(request, ErrorCode.invalid_required_acks)
         if request.transactional_id is not None:
             return _refused_whole(request, ErrorCode.transactional_id_authorization_failed)
-        answer = _Answer(request)
         deadline_ms = self._clock.now_ms() + max(0, request.timeout_ms)
-        for topic in request.topics:
-            for row in topic.partitions:
-                self._append(topic, row, answer, deadline_ms)
-        return answer.finish()
-
-    def _append(self, topic: TopicProduce, row: PartitionProduce, answer: _Answer, deadline_ms: int) -> None:
-        partition = self._find(topic, row.partition_index)
-        result = (
-            partition if isinstance(partition, Refused) else self._replicas.append(partition, row.records or _EMPTY)
+        uncommitted: list[_Uncommitted] = []
+        response = ProduceResponse(
+            [self._append_all(topic, request.acks, deadline_ms, uncommitted) for topic in request.topics]
         )
-        place = answer.place(topic, row.partition_index, result)
-        if answer.acks == ACKS_ALL and isinstance(result, Appended) and isinstance(partition, Partition):
-            committed = partition.when_committed(result.next_offset, deadline_ms)
-            if not committed.done:
-                answer.wait_for(committed, place)
-            elif (refused := committed.result()) is not None:
-                answer.refuse(place, refused)
+        if request.acks == ACKS_NONE:
+            _hang_up_on_error(response)
+            return None
+        return _when_committed(response, uncommitted) if uncommitted else response
+
+    def _append_all(
+        self, topic: TopicProduce, acks: int, deadline_ms: int, uncommitted: list[_Uncommitted]
+    ) -> TopicProduced:
+        rows: list[PartitionProduced] = []
+        for index, records in topic.partitions:
+            partition = self._find(topic, index)
+            result = (
+                partition if isinstance(partition, Refused) else self._replicas.append(partition, records or _EMPTY)
+            )
+            if isinstance(result, Refused):
+                rows.append(_failed(index, result))
+                continue
+            rows.append(
+                PartitionProduced(index, NONE, result.base_offset, result.log_append_time_ms, result.start_offset)
+            )
+            if acks == ACKS_ALL and isinstance(partition, Partition):
+                committed = partition.when_committed(result.next_offset, deadline_ms)
+                uncommitted.append(_Uncommitted(committed, rows, len(rows) - 1))
+        return TopicProduced(topic.name, topic.topic_id, rows)
 
     def _find(self, topic: TopicProduce, index: int) -> Partition | Refused:
         partition = (
@@ -102,54 +110,38 @@ class Produce:
 _EMPTY = memoryview(b"")
 
 
-class _Answer:
-    """One request's rows, and how many of them still wait for their commit."""
+class _Uncommitted(NamedTuple):
+    """A row that holds when its batch is committed, and where it is, should it have to change."""
 
-    def __init__(self, request: ProduceRequest) -> None:
-        self.acks = request.acks
-        self._topics: list[TopicProduced] = []
-        self._waiting = 0
-        self._later: Later[ProduceResponse | None] | None = None
-
-    def place(self, topic: TopicProduce, index: int, result: Appended | Refused) -> tuple[list[PartitionProduced], int]:
-        """Adds the row; returns where it is, should it have to change."""
-        if not self._topics or self._topics[-1].name != topic.name or self._topics[-1].topic_id != topic.topic_id:
-            self._topics.append(TopicProduced(topic.name, topic.topic_id, []))
-        rows = self._topics[-1].partitions
-        assert isinstance(rows, list)
-        rows.append(_failed(index, result) if isinstance(result, Refused) else _appended(index, result))
-        return rows, len(rows) - 1
-
-    def wait_for(self, committed: Later[Committed], place: tuple[list[PartitionProduced], int]) -> None:
-        self._waiting += 1
-        committed.when_done(lambda done: self._committed(done, place))
-
-    def refuse(self, place: tuple[list[PartitionProduced], int], refused: Refused) -> None:
-        rows, at = place
-        rows[at] = _failed(rows[at].partition_index, refused)
-
-    def _committed(self, done: Later[Committed], place: tuple[list[PartitionProduced], int]) -> None:
-        if (refused := done.result()) is not None:
-            self.refuse(place, refused)
-        self._waiting -= 1
-        if not self._waiting and self._later is not None:
-            self._later.complete(ProduceResponse(self._topics))
-
-    def finish(self) -> ProduceResponse | Later[ProduceResponse | None] | None:
-        if self.acks == ACKS_NONE:
-            for topic in self._topics:
-                for row in topic.partitions:
-                    if row.error_code is not NONE:
-                        raise CloseConnection(f"a batch with acks=0 was refused: {row.error_message}")
-            return None
-        if not self._waiting:
-            return ProduceResponse(self._topics)
-        self._later = Later()
-        return self._later
+    committed: Later[Committed]
+    rows: list[PartitionProduced]
+    at: int
 
 
-def _appended(index: int, appended: Appended) -> PartitionProduced:
-    return PartitionProduced(index, NONE, appended.base_offset, appended.log_append_time_ms, appended.start_offset)
+def _when_committed(
+    response: ProduceResponse, uncommitted: list[_Uncommitted]
+) -> ProduceResponse | Later[ProduceResponse | None]:
+    later: Later[ProduceResponse | None] = Later()
+    waiting = len(uncommitted)
+
+    def settle(row: _Uncommitted) -> None:
+        nonlocal waiting
+        if (refused := row.committed.result()) is not None:
+            row.rows[row.at] = _failed(row.rows[row.at].partition_index, refused)
+        waiting -= 1
+        if not waiting:
+            later.complete(response)
+
+    for each in uncommitted:
+        each.committed.when_done(lambda _, row=each: settle(row))  # type: ignore[misc]
+    return response if later.done else later
+
+
+def _hang_up_on_error(response: ProduceResponse) -> None:
+    for topic in response.topics:
+        for row in topic.partitions:
+            if row.error_code is not NONE:
+                raise CloseConnection(f"a batch with acks=0 was refused: {row.error_message}")
 
 
 def _failed(index: int, refused: Refused) -> PartitionProduced:
