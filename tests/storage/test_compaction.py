@@ -208,6 +208,17 @@ def test_nothing_is_written_when_nothing_changes() -> None:
     assert log.replaced == []
 
 
+def test_the_last_segment_is_closed_in_time_for_the_largest_lag() -> None:
+    lag_ms = DAY_MS
+    log = opened(PowerCutDisk(), replace(COMPACTED, max_compaction_lag_ms=lag_ms, min_cleanable_dirty_ratio=1.0))
+    put(log, (b"k", b"old"))
+    put(log, (b"k", b"new"))
+    for now_ms, expected in ((NOW_MS + lag_ms - 1, False), (NOW_MS + lag_ms, False), (NOW_MS + lag_ms + 1, True)):
+        log.roll_if_due(now_ms)
+        assert compact(log, now_ms) is expected
+    assert [record.value for record in records_in(log)] == [b"new"]
+
+
 def test_damage_ends_it_and_is_known_afterwards() -> None:
     disk = PowerCutDisk()
     log = opened(disk)
@@ -251,7 +262,8 @@ def test_a_full_disk_leaves_the_log_as_it_was() -> None:
 
 
 def test_a_log_that_was_truncated_meanwhile_is_left_alone() -> None:
-    log = opened(PowerCutDisk())
+    disk = PowerCutDisk()
+    log = opened(disk)
     for number in range(40):
         put(log, (b"k", b"%d" % number * 60))
     compaction = Compaction.begin(log, bound_offset=log.end_offset, now_ms=NOW_MS)
@@ -264,8 +276,28 @@ def test_a_log_that_was_truncated_meanwhile_is_left_alone() -> None:
     compaction.settle(NOW_MS)
     assert compaction.is_done
     assert contents(log) == before
+    deletion = log.apply_retention(NOW_MS)
+    assert deletion is not None
+    deletion.run()
+    assert not [name for name in log_files(disk) if "-" in name]
     assert compact(log)
     assert newest_in(log)[b"k"] == b"new 39" * 60
+
+
+def test_what_is_abandoned_leaves_no_file() -> None:
+    disk = PowerCutDisk()
+    log = opened(disk)
+    for number in range(40):
+        put(log, (b"k", b"%d" % number * 60))
+    files = disk.list_directory(DIRECTORY)
+    compaction = Compaction.begin(log, bound_offset=log.end_offset, now_ms=NOW_MS)
+    assert compaction is not None
+    compaction.work()
+    assert disk.list_directory(DIRECTORY) != files
+    compaction.abandon()
+    assert disk.list_directory(DIRECTORY) == files
+    compaction.work()
+    assert compaction.is_done
 
 
 def test_a_log_that_is_not_compacted_is_left_alone() -> None:

@@ -7,6 +7,8 @@ moment leaves the old ones or the new.
 
 from __future__ import annotations
 
+import threading
+
 from penstock.storage.cleaning import KEY_MAP_BYTES, Cleaning, CleaningTask, Replacement, facts_of
 from penstock.storage.core.compaction import CompactionRules, DirtyRange, dirty_range
 from penstock.storage.log import Log
@@ -37,6 +39,7 @@ class Compaction:
         self._key_map_bytes = key_map_bytes
         self._cleaning = self._pass_over(dirty, now_ms)
         self._ready: Replacement | None = None
+        self._one_at_a_time = threading.Lock()
         self.is_done = False
 
     @classmethod
@@ -57,7 +60,8 @@ class Compaction:
 
     def work(self) -> None:
         """A step. Blocking, on a pool thread."""
-        self._ready = self._cleaning.step()
+        with self._one_at_a_time:
+            self._ready = None if self.is_done else self._cleaning.step()
 
     def settle(self, now_ms: int) -> None:
         """Puts what `work` made in use. Call it after each."""
@@ -65,15 +69,20 @@ class Compaction:
         if replacement is not None:
             untouched = all(segment.truncations == self._truncations[segment] for segment in replacement.old)
             if not untouched or not self._log.replace_segments(replacement.old, replacement.new, now_ms):
-                # Retention or truncation was faster. What was written is swept up at the next start.
+                # Retention or truncation was faster.
+                self._log.doomed.append((now_ms, replacement.new))
                 self.is_done = True
         elif self._cleaning.is_done:
             self._finish_pass(now_ms)
 
     def abandon(self) -> None:
-        """Blocking, on a pool thread, when no work is running."""
+        """Blocking, on a pool thread; waits for work that is running."""
         self.is_done = True
-        self._cleaning.abandon()
+        with self._one_at_a_time:
+            self._cleaning.abandon()
+            if self._ready is not None:
+                self._ready.new.remove_files()
+                self._ready = None
 
     def _finish_pass(self, now_ms: int) -> None:
         clean_offset = self._cleaning.clean_offset

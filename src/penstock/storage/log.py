@@ -234,7 +234,11 @@ class Log(LogState):
     def roll_if_due(self, now_ms: int) -> None:
         """Closes a segment that is too old, also if nothing is appended any more."""
         active = self.active
-        if active is not None and active.size and now_ms - active.created_ms >= self.settings.segment_ms:
+        oldest_ms = self.settings.segment_ms
+        if "compact" in self.settings.cleanup_policy:
+            # Only closed segments are compacted.
+            oldest_ms = min(oldest_ms, self.settings.max_compaction_lag_ms)
+        if active is not None and active.size and now_ms - active.created_ms >= oldest_ms:
             self._roll(now_ms)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampedOffset | None:
