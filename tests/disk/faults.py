@@ -148,7 +148,9 @@ class FaultyDisk:
 
     def remove(self, path: str) -> None:
         with self.operation("remove", path):
+            size = self._disk.open(path).size()
             self._disk.remove(path)
+            self.give_room(size)
 
     def remove_directory(self, path: str) -> None:
         with self.operation("remove_directory", path):

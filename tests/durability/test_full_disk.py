@@ -144,6 +144,47 @@ def test_a_producer_that_has_no_id_yet_gets_one_when_there_is_room() -> None:
         assert clients.read(broker.bootstrap, "orders") == {0: b"first"}
 
 
+def test_retention_makes_room_on_a_full_disk(tmp_path: Path) -> None:
+    disk = FaultyDisk(LocalDisk())
+    settings = {"segment.bytes": "4096", "retention.ms": "3600000"}
+    with node(settings, data_dir=str(tmp_path), disk=disk) as broker:
+        clients.write(broker.bootstrap, "orders", [value * 20 for value in VALUES])
+        # Checkpoints of logs that fell idle: from then on there is something that can be spared.
+        broker.advance(minutes=2)
+        directory = tmp_path / "topics" / "orders" / "partition-0"
+        eventually(lambda: bool(list(directory.glob("*.index"))), "indexes are written")
+        last = max(directory.glob("*.log"))
+        disk.fill()
+        assert clients.try_to_write(broker.bootstrap, "orders", b"x" * 1000).error is not None
+
+        def writes_again() -> bool:
+            broker.advance(minutes=1)
+            return clients.try_to_write(broker.bootstrap, "orders", b"x" * 1000).error is None
+
+        broker.advance(hours=2)
+        eventually(writes_again, "retention has made room")
+        start, _ = clients.watermarks(broker.bootstrap, "orders")
+        assert start >= int(last.stem)
+    with node(settings, data_dir=str(tmp_path)) as broker:
+        assert clients.watermarks(broker.bootstrap, "orders")[0] >= start, "what was deleted does not come back"
+
+
+def test_files_that_could_not_be_deleted_are_deleted_later(tmp_path: Path) -> None:
+    disk = FaultyDisk(LocalDisk())
+    settings = {"segment.bytes": "1024", "retention.ms": "3600000", "file.delete.delay.ms": "0"}
+    with node(settings, data_dir=str(tmp_path), disk=disk) as broker:
+        clients.write(broker.bootstrap, "orders", VALUES)
+        directory = tmp_path / "topics" / "orders" / "partition-0"
+        disk.fail("remove", path_part="orders")
+        attempts = disk.count("remove", "orders")
+        broker.advance(hours=2)
+        eventually(lambda: disk.count("remove", "orders") > attempts, "deletion is tried")
+        assert len(list(directory.glob("*.log"))) > 1
+        disk.heal()
+        broker.advance(minutes=1)
+        eventually(lambda: len(list(directory.glob("*.log"))) == 1, "only the new segment is left")
+
+
 def test_a_node_that_cannot_start_says_that_there_is_no_room(tmp_path: Path) -> None:
     with node(data_dir=str(tmp_path)) as broker:
         written = clients.write(broker.bootstrap, "orders", VALUES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -69,13 +70,15 @@ class Housekeeping:
             return
         log.expire_producers(now_ms, PRODUCER_EXPIRY_MS)
         if deletion is not None:
-            self._pool.submit(self._delete, partition, deletion)
+            self._pool.submit(self._delete, partition, deletion, asyncio.get_running_loop())
 
-    def _delete(self, partition: Partition, deletion: Deletion) -> None:
+    def _delete(self, partition: Partition, deletion: Deletion, loop: asyncio.AbstractEventLoop) -> None:
+        """In the pool."""
         try:
             deletion.run()
         except OSError as error:
             self._complain(partition, f"old segments could not be deleted: {error}")
+            loop.call_soon_threadsafe(partition.log.delete_later, deletion)
 
     @staticmethod
     def _complain(partition: Partition, why: str) -> None:

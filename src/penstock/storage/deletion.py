@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
 from penstock.storage.checkpoint import CheckpointFiles
@@ -16,29 +17,34 @@ class Deletion:
     def __init__(self, files: CheckpointFiles, start_offset: int, segments: Sequence[Segment]) -> None:
         self._files = files
         self._start_offset = start_offset
-        self._segments = segments
+        self.segments = segments
 
     def run(self) -> None:
-        """Blocking. Raises OSError; whatever was not deleted is deleted at the next start."""
-        self._files.write_start_offset(self._start_offset)
-        for segment in self._segments:
+        """Blocking. Raises OSError: then give it back to the log, which tries again."""
+        try:
+            self._files.write_start_offset(self._start_offset)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            # A full disk is when deletion is needed most. What could be made again makes room for the new start.
+            for segment in self.segments:
+                segment.remove_indexes()
+            self._files.write_start_offset(self._start_offset)
+        for segment in self.segments:
             segment.remove_files()
 
 
 def apply_retention(log: LogState, now_ms: int, limit_offset: int) -> Deletion | None:
-    """Takes expired segments out of the log. Raises OSError if the active one is expired and no new one can be made."""
+    """Takes expired segments out of the log. Raises OSError if the active one is expired, no new one can be made and
+
+    there is nothing else to do; what there is makes room on a full disk, and its turn comes next time.
+    """
     settings = log.settings
     deletes = "delete" in settings.cleanup_policy
     retention_ms = settings.retention_ms if deletes else UNLIMITED
-    active = log.active
-    if (
-        active is not None
-        and active.size
-        and active.next_offset <= limit_offset
-        and retention_ms != UNLIMITED
-        and now_ms - active.facts.newest_ms > retention_ms
-    ):
-        log.roll(now_ms)
+    failure: OSError | None = None
+    if retention_ms != UNLIMITED:
+        failure = _close_expired(log, now_ms, limit_offset, retention_ms)
     closed = log.segments if log.active is None else log.segments[:-1]
     count = expired_count(
         [segment.facts for segment in closed],
@@ -55,4 +61,22 @@ def apply_retention(log: LogState, now_ms: int, limit_offset: int) -> Deletion |
         log.doomed += [(now_ms + settings.file_delete_delay_ms, segment) for segment in expired]
     due = [segment for due_ms, segment in log.doomed if due_ms <= now_ms]
     log.doomed = [(due_ms, segment) for due_ms, segment in log.doomed if due_ms > now_ms]
-    return Deletion(log.files, log.start_offset, due) if expired or due else None
+    if expired or due:
+        return Deletion(log.files, log.start_offset, due)
+    if failure is not None:
+        raise failure
+    return None
+
+
+def _close_expired(log: LogState, now_ms: int, limit_offset: int, retention_ms: int) -> OSError | None:
+    """Only closed segments can go, so one that is still written to is closed when all of it is too old."""
+    active = log.active
+    if active is None or not active.size or active.next_offset > limit_offset:
+        return None
+    if now_ms - active.facts.newest_ms <= retention_ms:
+        return None
+    try:
+        log.roll(now_ms)
+    except OSError as error:
+        return error
+    return None

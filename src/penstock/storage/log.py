@@ -231,6 +231,10 @@ class Log(LogState):
         except OSError as error:
             raise _refused(f"a new segment in {self.directory} cannot be made", error) from error
 
+    def delete_later(self, deletion: Deletion) -> None:
+        """It failed: the next `apply_retention` gives its files out again."""
+        self.doomed += [(0, segment) for segment in deletion.segments]
+
     def roll_if_due(self, now_ms: int) -> None:
         """Closes a segment that is too old, also if nothing is appended any more."""
         active = self.active

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from penstock.disk.interface import Disk, File
 from penstock.storage.checkpoint import SegmentRow
@@ -196,7 +196,14 @@ class Segment:
 
     def remove_files(self) -> None:
         """Blocking. Files that are gone already are fine."""
-        for suffix in SUFFIXES:
+        self._remove(SUFFIXES)
+
+    def remove_indexes(self) -> None:
+        """Blocking. Everything but the records themselves."""
+        self._remove(SUFFIXES[1:])
+
+    def _remove(self, suffixes: Sequence[str]) -> None:
+        for suffix in suffixes:
             try:
                 self._disk.remove(self.path + suffix)
             except FileNotFoundError:
