@@ -163,6 +163,19 @@ def test_more_keys_than_fit_the_map_take_several_passes() -> None:
     assert log.clean_offset == closed_end
 
 
+def test_a_batch_of_more_keys_than_fit_the_map_is_compacted_in_parts() -> None:
+    log = opened(PowerCutDisk(), replace(COMPACTED, segment_bytes=64 * KIB))
+    for value in (b"old", b"new"):
+        put(log, *[(b"%d" % key, value) for key in range(2000)])
+    put(log, (b"filler", b"x" * 60 * KIB))
+    # Room for 768 keys.
+    assert compact(log, key_map_bytes=0)
+    assert [(record.key, record.value) for record in records_in(log)][:-1] == [
+        (b"%d" % key, b"new") for key in range(2000)
+    ]
+    assert log.clean_offset == log.segments[-1].base_offset == 4000
+
+
 def test_deleted_keys_go_after_their_time_and_never_come_back() -> None:
     disk = PowerCutDisk()
     log = opened(disk)

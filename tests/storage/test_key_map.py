@@ -42,5 +42,12 @@ def test_a_full_map_still_takes_newer_offsets_of_its_keys() -> None:
     while not known.is_full:
         known.put(b"%d" % offset, offset)
         offset += 1
-    known.put(b"0", offset)
+    assert known.put(b"0", offset)
     assert known.newest(b"0") == offset
+
+
+def test_a_full_map_refuses_a_new_key_and_keeps_what_it_has() -> None:
+    known = KeyMap(0)
+    taken = sum(known.put(b"%d" % number, number) for number in range(5000))
+    assert taken == len(known) == 768
+    assert [known.newest(b"%d" % number) for number in (0, 767, 768, 4999)] == [0, 767, None, None]

@@ -102,7 +102,7 @@ class Cleaning:
             yield from self._clean_group([sources[place] for place in group], batch_filter)
 
     def _map_keys(self) -> Iterator[None]:
-        """Fill the map with the dirty records, as far as it goes; at least one batch, else nothing would ever move."""
+        """Fill the map with the dirty records, as far as it goes; that may end inside of a batch."""
         start_offset, end_offset = self._task.dirty
         read_bytes = 0
         for segment in self._task.closed:
@@ -111,23 +111,26 @@ class Cleaning:
             for _, header, batch in _batches(segment):
                 if header.next_offset <= start_offset:
                     continue
-                if self._keys.is_full:
+                self.clean_offset = self._map_batch(batch, header, start_offset)
+                if self.clean_offset < header.next_offset:
                     return
-                self._map_batch(batch, header, start_offset)
-                self.clean_offset = header.next_offset
                 read_bytes += header.size
                 if read_bytes >= STEP_BYTES:
                     read_bytes = 0
                     yield None
             self.clean_offset = segment.next_offset
 
-    def _map_batch(self, batch: memoryview, header: BatchHeader, start_offset: int) -> None:
+    def _map_batch(self, batch: memoryview, header: BatchHeader, start_offset: int) -> int:
+        """The first offset that is not in the map."""
         # An aborted record must not push out the committed one before it; which are aborted is not known here.
         if header.is_control or header.is_transactional:
-            return
+            return header.next_offset
         for record in readable_records(batch, self._task.records_limit_bytes) or ():
-            if record.key is not None and record.offset >= start_offset:
-                self._keys.put(record.key, record.offset)
+            if record.key is None or record.offset < start_offset:
+                continue
+            if not self._keys.put(record.key, record.offset):
+                return record.offset
+        return header.next_offset
 
     def _clean_group(self, group: Sequence[Segment], batch_filter: BatchFilter) -> Iterator[Replacement | None]:
         first, last = group[0], group[-1]

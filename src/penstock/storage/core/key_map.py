@@ -33,15 +33,18 @@ class KeyMap:
         """No further key fits; three quarters, because probing gets slow beyond."""
         return 4 * self._count >= 3 * self._max_slots
 
-    def put(self, key: bytes, offset: int) -> None:
-        """Offsets come in ascending order. The caller has looked at `is_full`."""
+    def put(self, key: bytes, offset: int) -> bool:
+        """Offsets come in ascending order. False: the key is new, and there is no room for it."""
         digest = _digest(key)
         position = self._find(digest)
         if self._table[position : position + _DIGEST_BYTES] == _EMPTY:
+            if self.is_full:
+                return False
             self._count += 1
         _SLOT.pack_into(self._table, position, digest, offset)
         if 4 * self._count >= 3 * self._slots and self._slots < self._max_slots:
             self._double()
+        return True
 
     def newest(self, key: bytes) -> int | None:
         position = self._find(_digest(key))
