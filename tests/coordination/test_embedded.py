@@ -154,6 +154,40 @@ def test_missing_files_are_refused(tmp_path: Path) -> None:
     assert "missing" in refused_start(tmp_path)
 
 
+def test_a_lost_snapshot_is_refused_although_nothing_was_written_since(tmp_path: Path) -> None:
+    with_store(DISK, str(tmp_path), create_three)
+    expected = with_store(DISK, str(tmp_path), everything)
+    snapshot = tmp_path / "snapshot"
+    content = snapshot.read_bytes()
+    snapshot.unlink()
+    assert journal_of(tmp_path).stat().st_size == 0
+    for _ in range(2):
+        text = refused_start(tmp_path)
+        assert "no snapshot" in text
+        assert "restore" in text
+    snapshot.write_bytes(content)
+    assert with_store(DISK, str(tmp_path), everything) == expected
+
+
+def test_it_tells_that_it_began_empty_until_something_is_in_it(tmp_path: Path) -> None:
+    async def look(store: EmbeddedStore) -> bool:
+        return store.began_empty
+
+    assert with_store(DISK, str(tmp_path), look)
+    assert with_store(DISK, str(tmp_path), look)
+    with_store(DISK, str(tmp_path), create_three)
+    assert not with_store(DISK, str(tmp_path), look)
+    for file in tmp_path.iterdir():
+        file.unlink()
+    assert with_store(DISK, str(tmp_path), look)
+
+
+def test_a_crash_in_the_first_start_is_no_loss(tmp_path: Path) -> None:
+    with_store(DISK, str(tmp_path), everything)
+    (tmp_path / "snapshot").rename(tmp_path / "snapshot.tmp")
+    with_store(DISK, str(tmp_path), create_three)
+
+
 def test_a_closed_store_refuses(tmp_path: Path) -> None:
     async def life() -> None:
         store = EmbeddedStore.open(DISK, str(tmp_path))

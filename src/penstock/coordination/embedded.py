@@ -34,6 +34,7 @@ class EmbeddedStore:
 
     def __init__(self, journal: Journal, tree: Tree, torn_bytes: int) -> None:
         self.torn_bytes = torn_bytes
+        self._began_empty = not tree.writes()
         self._journal = journal
         self._tree = tree
         self._waiting: list[_Waiting] = []
@@ -51,6 +52,14 @@ class EmbeddedStore:
         tree.apply(recovered.writes)
         recovered.journal.restart(tree.writes())
         return cls(recovered.journal, tree, recovered.torn_bytes)
+
+    @property
+    def began_empty(self) -> bool:
+        """Nothing was in it when it was opened: it is new, or its files are lost.
+
+        A node that finds data beside it and refuses to go on finds the same at the next start.
+        """
+        return self._began_empty
 
     @property
     def failure(self) -> str | None:

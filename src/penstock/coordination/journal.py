@@ -66,8 +66,8 @@ class Journal:
                 raise _refusal(directory, f"{name} is missing, which the snapshot needs")
             changes, torn_bytes = _read_journal(disk, f"{directory}/{name}")
             writes += changes
-        elif any(_has_content(disk, directory, name) for name in names if name.startswith(_JOURNAL)):
-            raise _refusal(directory, "there is a journal but no snapshot")
+        elif any(not _is_unused(disk, directory, name) for name in names if name.startswith(_JOURNAL)):
+            raise _refusal(directory, "there is a journal but no snapshot, which holds what came before it")
         return Recovered(cls(disk, directory, generation, smallest_full_bytes), writes, torn_bytes)
 
     @property
@@ -188,8 +188,12 @@ def _journal_name(generation: int) -> str:
     return f"{_JOURNAL}{generation:020d}"
 
 
-def _has_content(disk: Disk, directory: str, name: str) -> bool:
-    return len(read_whole(disk, f"{directory}/{name}")) > 0
+def _is_unused(disk: Disk, directory: str, name: str) -> bool:
+    """It may be there without a snapshot: a crash in the very first start leaves it. Later ones had a snapshot, and
+
+    are empty as long as nothing changes.
+    """
+    return name == _journal_name(1) and not read_whole(disk, f"{directory}/{name}")
 
 
 def _read_snapshot(disk: Disk, path: str) -> tuple[int, list[Write]]:
