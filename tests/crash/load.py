@@ -15,12 +15,13 @@ IN_FLIGHT = 2000
 class Load:
     """Writes 0, 1, 2, … to each partition with an idempotent acks=all producer until it is stopped."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, in_flight: int = IN_FLIGHT) -> None:
         # offset → sequence, per partition: what the broker has promised to keep
         self.acknowledged: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self.failures: list[KafkaError] = []
         self._topic = topic
         self._partitions = partitions
+        self._in_flight = in_flight
         self._sent = [0] * partitions
         self._stopping = threading.Event()
         self._producer = Producer(
@@ -34,6 +35,8 @@ class Load:
                 "reconnect.backoff.max.ms": 100,
                 "retry.backoff.ms": 20,
                 "retry.backoff.max.ms": 50,
+                # Starting from the bootstrap servers again takes it a second or two, and there is only one broker.
+                "metadata.recovery.strategy": "none",
                 **QUIET,
             }
         )
@@ -53,7 +56,7 @@ class Load:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            if len(self._producer) >= IN_FLIGHT:
+            if len(self._producer) >= self._in_flight:
                 self._producer.poll(0.01)
                 continue
             for partition in range(self._partitions):

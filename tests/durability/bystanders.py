@@ -8,7 +8,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.durability.clients import QUIET
 
-PATIENT = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 20, **QUIET}
+PATIENT: dict[str, str | int | float] = {
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 100,
+    "retry.backoff.ms": 20,
+    # Starting from the bootstrap servers again takes a client a second or two, and there is only one broker.
+    "metadata.recovery.strategy": "none",
+    **QUIET,
+}
 # No answer for so long: the node went while the request was on its way.
 REQUEST_S = 2.0
 

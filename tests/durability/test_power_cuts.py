@@ -27,11 +27,14 @@ from penstock.testing import node
 TOPIC, PARTITIONS = "orders", 2
 # Small segments, so that cuts also meet rolls, indexes and checkpoints.
 SETTINGS = {"segment.bytes": "16384", "index.interval.bytes": "512", "offsets.topic.num.partitions": "2"}
-# Enough for thousands of messages and some rolled segments.
-MOST_OPERATIONS = 400
+# Disk operations until the power goes, at most: some lives end soon, some last until all clients are back.
+LIVES = (50, 400, 3000)
+START_OPERATIONS = 400
 # How many of the cuts come so early that many of them meet a node that is starting.
 START_SHARE = 0.2
 LIFE_S = 30.0
+# Few, because the disk in memory copies whatever it keeps.
+IN_FLIGHT = 100
 
 
 class PoweredNode:
@@ -56,7 +59,7 @@ class PoweredNode:
         disk = FaultyDisk(self._memory)
         in_the_start = self._choose.random() < START_SHARE
         if in_the_start:
-            disk.pull_after(self._choose.randrange(MOST_OPERATIONS), self._cut)
+            disk.pull_after(self._choose.randrange(START_OPERATIONS), self._cut)
         try:
             self._start(disk)
         except (OSError, PenstockError):
@@ -65,7 +68,7 @@ class PoweredNode:
         if not in_the_start:
             before = load.acknowledged_count
             eventually(lambda: load.acknowledged_count > before, "the producer is back", LIFE_S)
-            disk.pull_after(self._choose.randrange(MOST_OPERATIONS), self._cut)
+            disk.pull_after(self._choose.randrange(self._choose.choice(LIVES)), self._cut)
         assert disk.wait_until_pulled(LIFE_S), "the clients stopped working"
         self.stop()
         return True
@@ -79,7 +82,7 @@ class PoweredNode:
 
 
 def test_a_few_power_cuts(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
-    nothing_promised_is_lost(8, tmp_path, record_property)
+    nothing_promised_is_lost(12, tmp_path, record_property)
 
 
 @pytest.mark.torture("power")
@@ -92,7 +95,7 @@ def nothing_promised_is_lost(cuts: int, tmp_path: Path, record_property: Callabl
     powered.start()
     clients.create_topic(powered.bootstrap, TOPIC, PARTITIONS)
     powered.stop()
-    load = Load(powered.bootstrap, TOPIC, PARTITIONS)
+    load = Load(powered.bootstrap, TOPIC, PARTITIONS, in_flight=IN_FLIGHT)
     reader = Reader(powered.bootstrap, TOPIC, PARTITIONS)
     committer = Committer(powered.bootstrap, "billing", TOPIC)
     creator = Creator(powered.bootstrap)
