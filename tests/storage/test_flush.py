@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.storage.batches import NOW_MS, append, batch_of, contents, sync
 
 from penstock.config.log import LogSettings
 from penstock.disk.local import LocalDisk
+from penstock.errors import PenstockError, Problem
 from penstock.storage.log import Log
 from penstock.units import MINUTE_MS
 
@@ -97,6 +99,22 @@ def test_an_idle_partition_holds_no_descriptor(tmp_path: Path) -> None:
     again = [Log.open(LocalDisk(), f"{tmp_path}/{number}", LogSettings(), now_ms=NOW_MS) for number in range(20)]
     assert descriptors() == before
     assert [list(contents(log)) for log in again] == [[0, 1]] * 20
+
+
+def test_no_descriptor_left_is_a_refusal_and_no_end() -> None:
+    disk = PowerCutDisk()
+    log = opened(disk)
+    append(log, batch_of(b"a"))
+    fall_idle(log)
+    disk.fail_next("open", errno.EMFILE, path_part=".log", times=2)
+    for _ in range(2):
+        with pytest.raises(PenstockError, match="Too many open files") as refusal:
+            append(log, batch_of(b"refused"), leader_epoch=1)
+        assert refusal.value.problem is Problem.STORAGE_FAILED
+        assert log.failure is None
+        assert log.latest_epoch == 0
+    assert append(log, batch_of(b"b"), leader_epoch=1).base_offset == 1
+    assert list(contents(log)) == [0, 1]
 
 
 def test_reading_many_segments_keeps_few_of_them_open(tmp_path: Path) -> None:

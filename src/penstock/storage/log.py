@@ -6,7 +6,7 @@ import errno
 from typing import NamedTuple
 
 from penstock.config.log import LogSettings
-from penstock.disk.interface import Disk, write_fully
+from penstock.disk.interface import Disk, File, write_fully
 from penstock.errors import PenstockError, Problem
 from penstock.storage.checkpoint import CheckpointFiles
 from penstock.storage.core.leader_epochs import EpochEnd
@@ -85,6 +85,10 @@ class Log(LogState):
             or base_offset + header.last_offset_delta - segment.base_offset > _MOST_OFFSETS
         ):
             segment = self._roll(now_ms)
+        try:
+            file = segment.file()
+        except OSError as error:
+            raise _refused(f"the log in {self.directory} cannot be written to", error) from error
         if leader_epoch != self.latest_epoch:
             self.begin_epoch(leader_epoch)
         stamp(batch, base_offset, leader_epoch)
@@ -95,12 +99,11 @@ class Log(LogState):
             append_time_ms, timestamp_ms = NO_APPEND_TIME, header.max_timestamp
         position = segment.size
         try:
-            file = segment.file()
             written = file.write((batch,), position)
             if written != size:
                 write_fully(file, [batch[written:]], position + written)
         except OSError as error:
-            raise self._cut_back(segment, error) from error
+            raise self._cut_back(file, position, error) from error
         next_offset = base_offset + header.last_offset_delta + 1
         segment.grow(size, base_offset, next_offset, timestamp_ms, settings.index_interval_bytes)
         self.tail_offsets.append(base_offset)
@@ -134,10 +137,10 @@ class Log(LogState):
         except OSError as error:
             raise _refused(f"a new segment in {self.directory} cannot be made", error) from error
 
-    def _cut_back(self, segment: Segment, error: OSError) -> PenstockError:
+    def _cut_back(self, file: File, size: int, error: OSError) -> PenstockError:
         """A part of a batch may be in the file: nothing is appended behind it."""
         try:
-            segment.file().truncate(segment.size)
+            file.truncate(size)
         except OSError as second:
             self.fail(f"a failed write ({error}) could not be undone: {second}")
             return self.failed_error()
