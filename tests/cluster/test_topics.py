@@ -111,7 +111,7 @@ def test_a_topic_made_anew_is_another_one() -> None:
     async def use(running: Cluster) -> None:
         old = await running.made("orders")
         running.node.write(running.partition("orders"), b"old")
-        await running.node.flusher.drained()
+        await running.node.flusher.drained(list(running.node.replicas))
         assert isinstance(await running.topics.delete("orders"), TopicImage)
         assert running.names() == []
         gone = running.node.replicas.find("orders", 0)
@@ -142,7 +142,7 @@ def test_partitions_are_added_and_never_taken_away() -> None:
     async def grow(running: Cluster) -> None:
         topic = await running.made("orders", 2)
         running.node.write(running.partition("orders", 1), b"before")
-        await running.node.flusher.drained()
+        await running.node.flusher.drained(list(running.node.replicas))
         for count in (2, 1, 0):
             refused = await running.topics.grow("orders", count, None, validate_only=False)
             assert isinstance(refused, Refused) and refused.problem is Problem.INVALID_PARTITIONS
@@ -154,7 +154,7 @@ def test_partitions_are_added_and_never_taken_away() -> None:
         grown = await running.topics.grow("orders", 4, [[1], [1]], validate_only=False)
         assert isinstance(grown, TopicImage)
         assert (grown.id, len(grown.partitions)) == (topic.id, 4)
-        await running.made("__consumer_offsets", 2)
+        await running.topics.create_internal(NewTopic("__consumer_offsets", 2))
         internal = await running.topics.grow("__consumer_offsets", 4, None, validate_only=False)
         assert isinstance(internal, Refused) and internal.problem is Problem.INVALID_REQUEST
 
@@ -191,3 +191,26 @@ def test_settings_count_at_once_and_replace_those_before() -> None:
     alive(memory, configure)
     memory.cut_power(Random(1))
     alive(memory, look_again)
+
+
+def test_the_brokers_own_topics_are_not_for_clients_to_make_or_delete() -> None:
+    async def use(running: Cluster) -> None:
+        refused = await running.topics.create(NewTopic("__consumer_offsets", 1))
+        assert isinstance(refused, Refused) and refused.problem is Problem.INVALID_TOPIC_NAME
+        made = await running.topics.create_internal(NewTopic("__consumer_offsets", 2))
+        assert not isinstance(made, Refused) and made.is_internal
+        kept = await running.topics.delete("__consumer_offsets")
+        assert isinstance(kept, Refused) and kept.problem is Problem.INVALID_REQUEST
+        untouched = await running.node.replicas.delete_records("__consumer_offsets", 0, -1)
+        assert isinstance(untouched, Refused) and untouched.problem is Problem.INVALID_TOPIC_NAME
+
+    alive(PowerCutDisk(), use)
+
+
+def test_records_of_a_compacted_topic_are_not_deleted_by_offset() -> None:
+    async def use(running: Cluster) -> None:
+        await running.topics.create(NewTopic("latest", 1, config={"cleanup.policy": "compact"}))
+        refused = await running.node.replicas.delete_records("latest", 0, -1)
+        assert isinstance(refused, Refused) and refused.problem is Problem.POLICY_VIOLATION
+
+    alive(PowerCutDisk(), use)

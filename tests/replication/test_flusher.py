@@ -60,7 +60,7 @@ def test_a_failed_sync_ends_its_log_and_no_other() -> None:
         async with world(PowerCutDisk()) as node:
             bad, good = await node.partition("bad"), await node.partition("good")
             node.write(bad, b"safe")
-            await node.flusher.drained()
+            await node.flusher.drained(list(node.replicas))
             node.disk.fail("sync", path_part="/bad/")
             node.disk.syncs_may_run.clear()
             lost = [bad.when_committed(next_offset(node.write(bad, value))) for value in (b"x", b"y")]
@@ -71,7 +71,7 @@ def test_a_failed_sync_ends_its_log_and_no_other() -> None:
                     refused = await answer.wait()
                     assert isinstance(refused, Refused) and refused.problem is Problem.STORAGE_FAILED
                 assert await kept.wait() is None
-                await node.flusher.drained()
+                await node.flusher.drained(list(node.replicas))
             node.disk.heal()
             later = node.write(bad, b"never again")
             assert isinstance(later, Refused) and later.problem is Problem.STORAGE_FAILED
@@ -86,10 +86,10 @@ def test_with_os_a_sync_comes_only_when_flush_messages_asks() -> None:
             partition = await node.partition(config={"flush.policy": "os", "flush.messages": "5"})
             for _ in range(4):
                 node.write(partition, b"a")
-            await node.flusher.drained()
+            await node.flusher.drained(list(node.replicas))
             assert partition.log.synced_offset == 0
             node.write(partition, b"b")
-            await node.flusher.drained()
+            await node.flusher.drained(list(node.replicas))
             assert partition.log.synced_offset == 5
 
     asyncio.run(life())
@@ -107,8 +107,49 @@ def test_a_checkpoint_that_is_asked_for_during_a_sync_is_written_behind_it() -> 
             await asyncio.sleep(0)
             node.disk.syncs_may_run.set()
             async with asyncio.timeout(WAIT_S):
-                await node.flusher.drained()
+                await node.flusher.drained(list(node.replicas))
             assert waiting.done
             assert node.disk.exists(f"{partition.log.directory}/checkpoint")
 
     asyncio.run(life())
+
+
+def test_waiting_for_one_log_does_not_wait_for_others() -> None:
+    async def scenario() -> None:
+        async with world(PowerCutDisk()) as node:
+            busy, quiet = await node.partition("busy"), await node.partition("quiet")
+            node.disk.syncs_may_run.clear()
+            node.write(busy, b"a")
+            await asyncio.sleep(0)
+            async with asyncio.timeout(WAIT_S):
+                await node.flusher.drained([quiet])
+            assert busy.high_watermark == 0
+
+    asyncio.run(scenario())
+
+
+def test_what_was_shown_under_os_is_on_disk_when_the_change_to_acked_is_answered() -> None:
+    async def scenario() -> None:
+        async with world(PowerCutDisk()) as node:
+            partition = await node.partition(config={"flush.policy": "os"})
+            node.write(partition, b"a")
+            assert (partition.high_watermark, partition.log.synced_offset) == (1, 0)
+            await node.partition(config={"flush.policy": "acked"})
+            assert partition.log.synced_offset == 1
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_is_told_when_a_later_append_ends_the_log() -> None:
+    async def scenario() -> None:
+        async with world(PowerCutDisk()) as node:
+            partition = await node.partition()
+            node.disk.syncs_may_run.clear()
+            waiting = partition.when_committed(next_offset(node.write(partition, b"a")))
+            partition.log.fail("a write could not be undone")
+            assert isinstance(node.write(partition, b"b"), Refused)
+            async with asyncio.timeout(WAIT_S):
+                refused = await waiting.wait()
+            assert isinstance(refused, Refused) and refused.problem is Problem.STORAGE_FAILED
+
+    asyncio.run(scenario())

@@ -161,6 +161,27 @@ def test_a_refused_append_changes_nothing_and_the_machine_comes_back() -> None:
     alive(memory, use)
 
 
+def test_a_dropped_machine_answers_nobody_of_the_next_one() -> None:
+    async def use(node: World, runner: Runner) -> None:
+        first = runner.submit(WaitFor(5))
+        node.disk.syncs_may_run.clear()
+        released = runner.submit(Add(5))
+        await whatever_needs_no_disk()
+        node.disk.fill()
+        assert problem_of(runner.submit(Add(1))) is Problem.COORDINATOR_NOT_AVAILABLE
+        assert problem_of(first) is Problem.COORDINATOR_NOT_AVAILABLE
+        node.disk.make_room()
+        await until_serving(node, runner)
+        # The new machine gives it the ticket that the old one was about to release.
+        second = runner.submit(WaitFor(1000))
+        node.disk.syncs_may_run.set()
+        assert await released.wait() == 5
+        await runner.submit(Add(1)).wait()
+        assert not second.done
+
+    alive(PowerCutDisk(), use)
+
+
 def test_a_failed_sync_leaves_no_machine_that_believes_in_what_may_be_lost() -> None:
     memory = PowerCutDisk()
 

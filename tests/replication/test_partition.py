@@ -90,12 +90,12 @@ def test_nobody_waits_for_a_partition_that_stopped() -> None:
     partition = partition_of(ACKED)
     end = append(partition, b"a")
     waiting = partition.when_committed(end)
-    woken: list[int] = []
+    woken: list[int | None] = []
     partition.watch("reader", woken.append)
     partition.stop(Problem.NOT_LEADER, "moved away")
     for answer in (waiting.result(), partition.when_committed(end).result()):
         assert answer == Refused(Problem.NOT_LEADER, "moved away")
-    assert woken == [0]
+    assert woken == [None]
     with pytest.raises(PenstockError, match="moved away"):
         append(partition, b"b")
     assert partition.log.end_offset == 1
@@ -103,16 +103,33 @@ def test_nobody_waits_for_a_partition_that_stopped() -> None:
 
 def test_a_watcher_hears_of_what_became_readable_until_it_goes() -> None:
     partition = partition_of(ACKED)
-    heard: list[int] = []
+    heard: list[int | None] = []
     partition.watch("reader", heard.append)
     append(partition, b"a" * 100)
     assert heard == []
     sync_all(partition)
-    assert len(heard) == 1 and heard[0] > 100
+    assert len(heard) == 1 and (heard[0] or 0) > 100
     partition.unwatch("reader")
     append(partition, b"b")
     sync_all(partition)
     assert len(heard) == 1
+
+
+def test_what_comes_during_a_sync_is_readable_with_the_next_one_and_counted_there() -> None:
+    partition = partition_of(ACKED)
+    heard: list[int | None] = []
+    partition.watch("reader", heard.append)
+    append(partition, b"a" * 100)
+    ticket = partition.log.begin_sync()
+    assert ticket is not None
+    append(partition, b"b" * 5000)
+    ticket.run()
+    partition.log.finish_sync(ticket)
+    partition.on_synced()
+    sync_all(partition)
+    first, second = heard
+    assert 100 < (first or 0) < 1000
+    assert (second or 0) > 5000
 
 
 def test_a_change_to_os_commits_what_is_written_and_back_again_takes_nothing_back() -> None:

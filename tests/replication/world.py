@@ -58,7 +58,7 @@ async def world(memory: PowerCutDisk, settings: LogSettings | None = None) -> As
     # One thread for each log that a test holds up, and one for the others.
     with ThreadPoolExecutor(4) as pool:
         flusher = Flusher(pool, asyncio.get_running_loop(), lambda seconds: None, clock)
-        replicas = Replicas(PartitionDirectories(disk, DATA), settings or LogSettings(), flusher, pool, clock)
+        replicas = Replicas(PartitionDirectories(disk, DATA), settings or LogSettings(), flusher, pool, pool, clock)
         try:
             yield World(disk, clock, pool, flusher, replicas)
         finally:

@@ -20,9 +20,9 @@ class FetchWait:
             partition.watch(self, self._progress)
         self._timer = clock.call_at(clock.now_ms() + max_wait_ms, self._wake)
 
-    def _progress(self, readable_bytes: int) -> None:
-        self._missing_bytes -= readable_bytes
-        if self._missing_bytes <= 0 or readable_bytes == 0:
+    def _progress(self, readable_bytes: int | None) -> None:
+        self._missing_bytes -= readable_bytes or 0
+        if self._missing_bytes <= 0 or readable_bytes is None:
             self._wake()
 
     def cancel(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 from uuid import uuid4
 
-from penstock.cluster.core.image import Image, PartitionImage, TopicImage
+from penstock.cluster.core.image import INTERNAL_TOPICS, Image, PartitionImage, TopicImage
 from penstock.cluster.core.topic_rules import check_name, check_partition_count
 from penstock.config.log import LogSettings
 from penstock.config.setting import settings_of
@@ -69,6 +69,16 @@ class Topics:
                 await self._show(_image_of(name, node, await self._config_of(name)))
 
     async def create(self, new: NewTopic, validate_only: bool = False) -> TopicImage | Refused:
+        if new.name in INTERNAL_TOPICS:
+            # With a client's idea of retention or partitions it would lose what it is there to keep.
+            return Refused(Problem.INVALID_TOPIC_NAME, f"{new.name} is internal: the broker makes it when it is needed")
+        return await self._create(new, validate_only)
+
+    async def create_internal(self, new: NewTopic) -> TopicImage | Refused:
+        """For the parts of the broker that keep their state in it."""
+        return await self._create(new, validate_only=False)
+
+    async def _create(self, new: NewTopic, validate_only: bool) -> TopicImage | Refused:
         async with self._turn:
             try:
                 topic = self._planned(new)
@@ -84,6 +94,8 @@ class Topics:
             topic = self._image.topic(name)
             if topic is None:
                 return _unknown(name)
+            if topic.is_internal:
+                return Refused(Problem.INVALID_REQUEST, f"{name} is internal: all that groups have committed is in it")
             try:
                 await self._erase(name)
             except PenstockError as error:

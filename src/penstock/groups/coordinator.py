@@ -57,7 +57,7 @@ class Groups:
         """The offsets topic comes with the first group."""
         if self._runners:
             return None
-        created = await self._topics.create(NewTopic(OFFSETS_TOPIC, partition_count, config=OFFSETS_CONFIG))
+        created = await self._topics.create_internal(NewTopic(OFFSETS_TOPIC, partition_count, config=OFFSETS_CONFIG))
         if isinstance(created, Refused) and created.problem is not Problem.TOPIC_ALREADY_EXISTS:
             return created
         return None

@@ -84,7 +84,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         log_metrics = LogMetrics(metrics, lambda: log_sizes(replicas))
         flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock)
         directories = PartitionDirectories(disk, data_dir)
-        replicas = Replicas(directories, settings.log, flusher, reads, clock)
+        replicas = Replicas(directories, settings.log, flusher, reads, upkeep, clock)
         stack.push_async_callback(replicas.close)
         groups = Groups(machine_factory(settings), replicas, topics, image, reads, clock)
         stack.push_async_callback(groups.close)

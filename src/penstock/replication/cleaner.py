@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from penstock.clock import Clock, sleep
 from penstock.errors import PenstockError
@@ -31,19 +31,32 @@ class Cleaner:
         self._flusher = flusher
         self._pool = pool
         self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(self._compact_for_ever()), loop.create_task(self._scrub_for_ever())]
+        self._start(self._compact_for_ever)
+        self._start(self._scrub_for_ever)
         try:
             yield
         finally:
+            tasks, self._tasks = self._tasks, set()
             for task in tasks:
                 task.cancel()
-            for task in tasks:
-                with suppress(asyncio.CancelledError):
-                    await task
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        task = asyncio.get_running_loop().create_task(work())
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._ended(done, work))
+
+    def _ended(self, task: asyncio.Task[None], work: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Neither ever ends by itself: a bug ended it, which must not end the care for all logs."""
+        if task not in self._tasks or task.cancelled():
+            return
+        self._tasks.discard(task)
+        logger.error("log.upkeep.failed", exc_info=task.exception())
+        self._start(work)
 
     async def _compact_for_ever(self) -> None:
         while True:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from penstock.clock import Clock
 from penstock.errors import Problem
@@ -38,7 +38,7 @@ class Flusher:
         self._running: set[Partition] = set()
         # Asked for while a sync was running.
         self._wants_checkpoint: set[Partition] = set()
-        self._idle: list[asyncio.Future[None]] = []
+        self._watching: list[asyncio.Future[None]] = []
 
     def request(self, partition: Partition, checkpoint: bool = False) -> None:
         """Sync what is appended, if its flush.policy asks for it; with `checkpoint`, write one too, in any case.
@@ -49,12 +49,12 @@ class Flusher:
             self._loop.call_soon(self._begin)
         self._asked[partition] = checkpoint or self._asked.get(partition, False)
 
-    async def drained(self) -> None:
-        """Returns when no sync is in flight or asked for."""
-        while self._asked or self._running:
-            idle: asyncio.Future[None] = self._loop.create_future()
-            self._idle.append(idle)
-            await idle
+    async def drained(self, partitions: Collection[Partition]) -> None:
+        """Returns when of these no sync is in flight or asked for, however busy others are."""
+        while any(partition in self._running or partition in self._asked for partition in partitions):
+            done: asyncio.Future[None] = self._loop.create_future()
+            self._watching.append(done)
+            await done
 
     def _begin(self) -> None:
         asked, self._asked = self._asked, {}
@@ -62,44 +62,56 @@ class Flusher:
             if partition in self._running:
                 self._wants_checkpoint |= {partition} if checkpoint else set()
                 continue
-            ticket = partition.log.begin_sync(self._clock.now_ms(), checkpoint=checkpoint)
+            try:
+                ticket = partition.log.begin_sync(self._clock.now_ms(), checkpoint=checkpoint)
+            except OSError as error:
+                # Nothing was synced, so nothing is lost: whoever waits goes on waiting, and the next sweep asks again.
+                self._complain("log.sync.postponed", partition, str(error))
+                continue
             if ticket is not None:
                 self._running.add(partition)
-                self._pool.submit(self._run, partition, ticket)
-        self._tell_if_idle()
+                self._run(partition, ticket)
+        self._tell_watchers()
 
     def _run(self, partition: Partition, ticket: SyncTicket) -> None:
-        """In the pool."""
         started = self._loop.time()
-        try:
-            ticket.run()
-        except OSError as error:
-            self._loop.call_soon_threadsafe(self._failed, partition, error)
-        else:
-            self._loop.call_soon_threadsafe(self._finished, partition, ticket, self._loop.time() - started)
 
-    def _finished(self, partition: Partition, ticket: SyncTicket, seconds: float) -> None:
+        def done(future: Future[None]) -> None:
+            seconds = self._loop.time() - started
+            self._loop.call_soon_threadsafe(self._ended, partition, ticket, future.exception(), seconds)
+
+        self._pool.submit(ticket.run).add_done_callback(done)
+
+    def _ended(self, partition: Partition, ticket: SyncTicket, error: BaseException | None, seconds: float) -> None:
         self._observe_seconds(seconds)
         self._running.discard(partition)
+        if error is None:
+            self._finished(partition, ticket)
+        else:
+            self._failed(partition, error)
+        self._tell_watchers()
+
+    def _finished(self, partition: Partition, ticket: SyncTicket) -> None:
         partition.log.finish_sync(ticket)
         partition.on_synced()
         # What came in while the disk worked goes out with the next sync, together.
         self.request(partition, checkpoint=partition in self._wants_checkpoint)
         self._wants_checkpoint.discard(partition)
 
-    def _failed(self, partition: Partition, error: OSError) -> None:
+    def _failed(self, partition: Partition, error: BaseException) -> None:
         text = (
             f"fdatasync of {partition.topic}-{partition.index} failed: {error}. Check the disk, then restart this node"
         )
-        logger.error("log.sync.failed", extra={"topic": partition.topic, "partition": partition.index, "why": text})
-        self._running.discard(partition)
+        self._complain("log.sync.failed", partition, text)
         partition.log.fail(text)
         partition.stop(Problem.STORAGE_FAILED, text)
-        self._tell_if_idle()
 
-    def _tell_if_idle(self) -> None:
-        if not self._running and not self._asked:
-            idle, self._idle = self._idle, []
-            for waiting in idle:
-                if not waiting.done():
-                    waiting.set_result(None)
+    def _tell_watchers(self) -> None:
+        watching, self._watching = self._watching, []
+        for done in watching:
+            if not done.done():
+                done.set_result(None)
+
+    @staticmethod
+    def _complain(event: str, partition: Partition, why: str) -> None:
+        logger.error(event, extra={"topic": partition.topic, "partition": partition.index, "why": why})

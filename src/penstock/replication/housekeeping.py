@@ -78,7 +78,7 @@ class Housekeeping:
             deletion.run()
         except OSError as error:
             self._complain(partition, f"old segments could not be deleted: {error}")
-            loop.call_soon_threadsafe(partition.log.delete_later, deletion)
+            loop.call_soon_threadsafe(deletion.try_again_later)
 
     @staticmethod
     def _complain(partition: Partition, why: str) -> None:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, Protocol, TypeVar
 
 from penstock.clock import Clock, Timer
-from penstock.errors import PenstockError, Problem, Refused
+from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.replication.core.machine import Answered, Decision, Machine, Release, Tick, Ticket
 from penstock.replication.partition import Committed, Partition
@@ -94,13 +94,12 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
             # A new log: the client that had it made need not ask twice.
             self._serve(self._make_machine(), log.end_offset)
         else:
-            self._loading = asyncio.get_running_loop().create_task(self._load_or_retry())
+            self._loading = asyncio.get_running_loop().create_task(self._load())
+            self._loading.add_done_callback(self._loaded)
 
-    async def _load_or_retry(self) -> None:
-        try:
-            await self._load()
-        except PenstockError as error:
-            self._drop(Refused.by(error))
+    def _loaded(self, loading: asyncio.Task[None]) -> None:
+        if not loading.cancelled() and (error := loading.exception()) is not None:
+            self._drop(Refused(Problem.COORDINATOR_NOT_AVAILABLE, f"the log could not be replayed: {error!r}"))
 
     async def _load(self) -> None:
         machine = self._make_machine()
@@ -139,7 +138,7 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         if not isinstance(decision.answer, Answered):
             self._parked[decision.answer.ticket] = answer
         self._partition.when_committed(self._seen_offset).when_done(
-            lambda committed: self._deliver(decision, answer, committed)
+            lambda committed: self._deliver(machine, decision, answer, committed)
         )
         self._arm()
         return answer
@@ -157,19 +156,25 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
             answer.complete(refused)
 
     def _deliver(
-        self, decision: Decision[Record, Answer, Note], answer: Later[Answer | Refused], committed: Later[Committed]
+        self,
+        machine: Machine[Event | Tick, Record, Answer, Note],
+        decision: Decision[Record, Answer, Note],
+        answer: Later[Answer | Refused],
+        committed: Later[Committed],
     ) -> None:
         refused = committed.result()
         if refused is not None:
             answer.complete(Refused(Problem.NOT_COORDINATOR, refused.text))
             # What this machine believes may never have reached the disk.
-            if self._machine is not None:
+            if self._machine is machine:
                 self._drop(refused)
             return
         if isinstance(decision.answer, Answered):
             answer.complete(decision.answer.answer)
-        for release in decision.releases:
-            self._release(release)
+        if self._machine is machine:
+            # The next machine counts its tickets anew: its clients must not get this one's answers.
+            for release in decision.releases:
+                self._release(release)
 
     def _release(self, release: Release[Answer]) -> None:
         parked = self._parked.pop(release.ticket, None)

@@ -28,11 +28,11 @@ class Partition:
         self.index = index
         self.log = log
         self.leader_epoch = leader_epoch
-        # What was read back from disk after a restart is on disk: recovery syncs what it keeps.
+        # After a restart everything that is there counts: with `acked`, recovery has synced what it keeps.
         self.high_watermark = log.end_offset
-        self._uncommitted_bytes = 0
+        self._committed_bytes = log.appended_bytes
         self._commit_waiters: deque[tuple[int, int, Later[Committed]]] = deque()
-        self._progress_waiters: dict[object, Callable[[int], None]] = {}
+        self._progress_waiters: dict[object, Callable[[int | None], None]] = {}
         self._closed: Refused | None = None
 
     @property
@@ -44,7 +44,6 @@ class Partition:
         if self._closed is not None:
             raise PenstockError(self._closed.problem, self._closed.text)
         appended = self.log.append(batch, header, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        self._uncommitted_bytes += header.size
         if not self.waits_for_sync:
             self._advance(self.log.end_offset)
         return appended
@@ -84,8 +83,8 @@ class Partition:
         """A change from acked to os commits what is written."""
         self._advance(self.log.synced_offset if self.waits_for_sync else self.log.end_offset)
 
-    def watch(self, key: object, on_progress: Callable[[int], None]) -> None:
-        """Call `on_progress(bytes that became readable)` until unwatched; 0 tells that the partition stopped."""
+    def watch(self, key: object, on_progress: Callable[[int | None], None]) -> None:
+        """Call `on_progress(bytes that became readable)` until unwatched; None tells that the partition stopped."""
         self._progress_waiters[key] = on_progress
 
     def unwatch(self, key: object) -> None:
@@ -98,14 +97,16 @@ class Partition:
         for _, _, later in waiting:
             later.complete(self._closed)
         for on_progress in list(self._progress_waiters.values()):
-            on_progress(0)
+            on_progress(None)
 
     def _advance(self, offset: int) -> None:
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
-        # Counts bytes that are not committed yet, too; a waiter that wakes too soon reads and parks again.
-        readable, self._uncommitted_bytes = self._uncommitted_bytes, 0
+        # A log's synced bytes are those of its last sync, whatever has been appended since it began.
+        committed_bytes = self.log.synced_bytes if self.waits_for_sync else self.log.appended_bytes
+        readable = max(1, committed_bytes - self._committed_bytes)
+        self._committed_bytes = committed_bytes
         waiters = self._commit_waiters
         while waiters and waiters[0][0] <= offset:
             waiters.popleft()[2].complete(None)

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 from penstock.clock import Clock
-from penstock.cluster.core.image import TopicImage
+from penstock.cluster.core.image import INTERNAL_TOPICS, TopicImage
 from penstock.config.log import LogSettings
 from penstock.disk.interface import Space
 from penstock.errors import PenstockError, Problem, Refused
@@ -41,12 +41,15 @@ class Replicas:
         defaults: LogSettings,
         flusher: Flusher,
         pool: ThreadPoolExecutor,
+        upkeep: ThreadPoolExecutor,
         clock: Clock,
     ) -> None:
+        """`upkeep` has one thread, so that what is begun in it is done in order."""
         self._directories = directories
         self._defaults = defaults
         self._flusher = flusher
         self._pool = pool
+        self._upkeep = upkeep
         self._clock = clock
         self._topics: dict[str, list[Partition]] = {}
         self._names: dict[UUID, str] = {}
@@ -95,14 +98,14 @@ class Replicas:
                 _require_keys(records)
             return self._append(partition, records, header, now_ms)
         except PenstockError as error:
-            return self._refused(error)
+            return self._refused(partition, error)
 
     def append_own(self, partition: Partition, records: memoryview, header: BatchHeader) -> Appended | Refused:
         """From this broker itself, for internal topics: built here, so not checked again."""
         try:
             return self._append(partition, records, header, self._clock.now_ms())
         except PenstockError as error:
-            return self._refused(error)
+            return self._refused(partition, error)
 
     def _append(self, partition: Partition, records: memoryview, header: BatchHeader, now_ms: int) -> Appended:
         appended = partition.append(records, header, now_ms)
@@ -110,7 +113,10 @@ class Replicas:
             self._flusher.request(partition)
         return appended
 
-    def _refused(self, error: PenstockError) -> Refused:
+    def _refused(self, partition: Partition, error: PenstockError) -> Refused:
+        if partition.log.failure is not None:
+            # Those who wait for what was appended before would wait for ever.
+            partition.stop(Problem.STORAGE_FAILED, partition.log.failure)
         cause = error.__cause__
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
             self.disk_full_ms = self._clock.now_ms()
@@ -125,6 +131,10 @@ class Replicas:
         for partition in partitions:
             partition.log.settings = settings
             partition.on_settings_changed()
+            if partition.waits_for_sync:
+                self._flusher.request(partition)
+        # With flush.policy=acked, what was shown under `os` is on disk before the change is answered.
+        await self._flusher.drained(partitions)
         missing = range(len(partitions), len(topic.partitions))
         # All or none: a partition that clients can find takes writes, which nothing may take back.
         loop = asyncio.get_running_loop()
@@ -162,12 +172,14 @@ class Replicas:
         for partition in partitions:
             self._names.pop(partition.topic_id, None)
             partition.stop(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"{name} was deleted")
-        await self._flusher.drained()
-        loop = asyncio.get_running_loop()
+        await self._flusher.drained(partitions)
         for partition in partitions:
-            await loop.run_in_executor(self._pool, partition.log.abandon)
+            partition.log.abandon()
         try:
-            await loop.run_in_executor(self._pool, self._directories.remove_topic, name)
+            # Behind all that retention and compaction have begun there: they know files by their names, which a topic
+            # that is made anew has too.
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._upkeep, self._directories.remove_topic, name)
         except OSError as error:
             logger.warning("topic.files.kept", extra={"topic": name, "why": str(error), "do": "see to the disk"})
 
@@ -187,6 +199,11 @@ class Replicas:
         partition = self.find(topic, index)
         if isinstance(partition, Refused):
             return partition
+        if topic in INTERNAL_TOPICS:
+            return Refused(Problem.INVALID_TOPIC_NAME, f"{topic} is internal: only the broker deletes from it")
+        if "delete" not in partition.log.settings.cleanup_policy:
+            text = f"{topic} is compacted: delete a key by writing null for it, or add delete to its cleanup.policy"
+            return Refused(Problem.POLICY_VIOLATION, text)
         wanted = partition.high_watermark if before_offset == -1 else before_offset
         if not 0 <= wanted <= partition.high_watermark:
             text = f"offset {wanted} is not between 0 and the high watermark {partition.high_watermark}"
@@ -208,9 +225,9 @@ class Replicas:
 
     async def close(self) -> None:
         """Clean shutdown: everything synced and checkpointed."""
-        await self._flusher.drained()
         loop = asyncio.get_running_loop()
         partitions = list(self)
+        await self._flusher.drained(partitions)
         for partition in partitions:
             partition.stop(Problem.NOT_LEADER, "this broker is stopping")
         # Together: the file system serves syncs that come at once with one commit of its journal.

@@ -20,7 +20,7 @@ from kio.static.primitive import i32
 
 from penstock.broker.api import NO_THROTTLE, Api, Caller
 from penstock.broker.error_codes import NONE, code_of
-from penstock.cluster.core.image import BrokerImage, Image, TopicImage
+from penstock.cluster.core.image import INTERNAL_TOPICS, BrokerImage, Image, TopicImage
 from penstock.cluster.core.topic_rules import check_name
 from penstock.cluster.topics import NewTopic, Topics
 from penstock.errors import PenstockError, Problem, Refused
@@ -42,7 +42,11 @@ class Metadata:
         if request.topics is None:
             return self._response([_found(topic) for topic in self._image.topics()], address)
         if self._auto_create and request.allow_auto_topic_creation:
-            missing = [row.name for row in request.topics if row.name and self._image.topic(row.name) is None]
+            missing = [
+                row.name
+                for row in request.topics
+                if row.name and row.name not in INTERNAL_TOPICS and self._image.topic(row.name) is None
+            ]
             if missing:
                 return awaiting(self._create_and_answer(missing, request.topics, address))
         return self._response([self._row(row) for row in request.topics], address)
