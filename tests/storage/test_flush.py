@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.disk.faults import FaultyDisk
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, append, batch_of, contents, sync
 
@@ -123,6 +124,42 @@ def test_reading_many_segments_keeps_few_of_them_open(tmp_path: Path) -> None:
     before = descriptors()
     for number in range(200):
         append(log, batch_of(b"%d" % number * 100))
+    sync(log)
     assert list(contents(log)) == list(range(200))
     assert len(os.listdir(f"{tmp_path}/p")) > 100
     assert descriptors() <= before + 5
+
+
+@pytest.mark.parametrize("policy", ["acked", "os"])
+def test_writing_many_segments_keeps_few_of_them_open(tmp_path: Path, policy: str) -> None:
+    settings = LogSettings(segment_bytes=1024, flush_policy=policy)
+    log = Log.open(LocalDisk(), f"{tmp_path}/p", settings, now_ms=NOW_MS)
+    before = most = descriptors()
+    for _ in range(200):
+        append(log, batch_of(b"x" * 1000), now_ms=NOW_MS)
+        ticket = log.begin_sync(NOW_MS)
+        if ticket is not None:
+            ticket.run()
+            log.finish_sync(ticket)
+        del ticket
+        most = max(most, descriptors())
+    assert len(log.segments) == 200
+    assert most <= before + 24
+
+
+def test_a_closed_segment_stays_open_until_it_is_synced(tmp_path: Path) -> None:
+    """Whoever opens a file after the operating system failed to write it need not hear of that."""
+    disk = FaultyDisk(LocalDisk())
+    log = Log.open(disk, f"{tmp_path}/p", LogSettings(segment_bytes=1024), now_ms=NOW_MS)
+    for _ in range(20):
+        append(log, batch_of(b"x" * 1000))
+    assert list(contents(log)) == list(range(20))
+    opens = disk.count("open", ".log")
+    ticket = log.begin_sync(checkpoint=True)
+    append(log, batch_of(b"x" * 1000))
+    append(log, batch_of(b"x" * 1000))
+    assert ticket is not None
+    ticket.run()
+    log.finish_sync(ticket)
+    sync(log)
+    assert disk.count("open", ".log") == opens + 2

@@ -176,8 +176,11 @@ class Log(LogState):
 
     def finish_sync(self, ticket: SyncTicket) -> None:
         """The ticket has run without an error."""
-        if not self.commit.finish(ticket) or self.failure is not None:
+        synced = self.commit.finish(ticket)
+        if synced is None or self.failure is not None:
             return
+        for segment in synced:
+            self.warm(segment)
         self.synced_offset = max(self.synced_offset, ticket.end_offset)
         if ticket.has_checkpoint:
             self.checkpoint_written(ticket.checkpoint_error)
@@ -233,10 +236,6 @@ class Log(LogState):
             return apply_retention(self, now_ms, self.end_offset if limit_offset is None else limit_offset)
         except OSError as error:
             raise _refused(f"a new segment in {self.directory} cannot be made", error) from error
-
-    def delete_later(self, deletion: Deletion) -> None:
-        """It failed: the next `apply_retention` gives its files out again."""
-        self.doomed += [(0, segment) for segment in deletion.segments]
 
     def roll_if_due(self, now_ms: int) -> None:
         """Closes a segment that is too old, also if nothing is appended any more."""

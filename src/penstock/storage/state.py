@@ -32,6 +32,8 @@ UNSYNCED_BYTES = 64 * MIB
 IDLE_MS = 15 * SECOND_MS
 # Descriptors and indexes of closed segments that are kept for the next reader.
 _WARM_SEGMENTS = 4
+# With flush.policy=os, how many closed segments may wait for a sync; each keeps its descriptor until then.
+_UNSYNCED_SEGMENTS = 16
 
 
 class LogState:
@@ -100,7 +102,9 @@ class LogState:
             self._warm.remove(segment)
         self._warm.append(segment)
         if len(self._warm) > _WARM_SEGMENTS:
-            self._warm.pop(0).release()
+            coldest = self._warm.pop(0)
+            if not self.commit.waits_for(coldest):
+                coldest.release()
 
     def roll(self, now_ms: int) -> Segment:
         """A new segment to append to. Raises OSError; then everything is as it was."""
@@ -109,7 +113,6 @@ class LogState:
         self.commit.made_name()
         if self.active is not None:
             self.commit.rolled(self.active)
-            self.warm(self.active)
         if self.segments or len(self.producer_states):
             snapshot = ProducerSnapshot(self.end_offset, self.producer_states.entries())
             # Truncation without it goes back to an older one, or to the log itself.
@@ -160,6 +163,7 @@ class LogState:
             or self.end_offset - self.synced_offset >= settings.flush_messages
             or now_ms - self.unsynced_since_ms >= settings.flush_ms
             or self.appended_bytes - self.synced_bytes >= UNSYNCED_BYTES
+            or self.commit.rolled_count >= _UNSYNCED_SEGMENTS
             or self.checkpoint_is_due()
         )
 
@@ -225,7 +229,7 @@ class LogState:
         logs that are written to now and then must not each keep what only a busy one needs.
         """
         for segment in self.segments:
-            if segment is not self.active and segment not in self._warm:
+            if segment is not self.active and segment not in self._warm and not self.commit.waits_for(segment):
                 segment.release()
         if self.active is not None and self.end_offset == self.synced_offset:
             self.active.release_file()

@@ -57,6 +57,17 @@ class GroupCommit:
         self._rolled_with_ticket: list[Segment] = []
         self._names_with_ticket = 0
 
+    def waits_for(self, segment: Segment) -> bool:
+        """Its last bytes are not synced yet. Its descriptor has to stay: only to those that were open when the
+
+        operating system failed to write a file is it bound to tell of that.
+        """
+        return segment in self._rolled
+
+    @property
+    def rolled_count(self) -> int:
+        return len(self._rolled)
+
     @property
     def in_flight(self) -> bool:
         return self._ticket is not None
@@ -83,14 +94,20 @@ class GroupCommit:
         self._ticket = SyncTicket(files, directory, end_offset, then)
         return self._ticket
 
-    def finish(self, ticket: SyncTicket) -> bool:
-        """False if the log was truncated since: what the ticket synced is not what is there now."""
+    def finish(self, ticket: SyncTicket) -> list[Segment] | None:
+        """The closed segments that are on disk now, of those that are still there.
+
+        None if the log was truncated since: what the ticket synced is not what is there now.
+        """
         if self._ticket is not ticket:
-            return False
+            return None
         self._ticket = None
-        self._rolled = [segment for segment in self._rolled if segment not in self._rolled_with_ticket]
+        with_ticket = set(self._rolled_with_ticket)
+        self._rolled_with_ticket = []
+        synced = [segment for segment in self._rolled if segment in with_ticket]
+        self._rolled = [segment for segment in self._rolled if segment not in with_ticket]
         self._synced_names = self._names_with_ticket
-        return True
+        return synced
 
     def drop(self, segments: Sequence[Segment]) -> None:
         """They were deleted: nobody needs them on disk."""
