@@ -7,6 +7,8 @@ from penstock.wire.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeade
 
 _MAGIC_AT = 16
 _NEWEST_COMPRESSION = 4
+# Length, attributes, the two deltas, no key, no value, no headers: a byte each.
+_SMALLEST_RECORD_BYTES = 7
 
 
 def check_produced(records: memoryview, max_bytes: int) -> BatchHeader:
@@ -27,6 +29,10 @@ def check_produced(records: memoryview, max_bytes: int) -> BatchHeader:
         _check_attributes(header)
     if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
         raise _invalid(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
+    # The count takes up offsets, so a few bytes must not claim a billion. What compressed bytes hold is not known here.
+    room = (size - HEADER_BYTES) // _SMALLEST_RECORD_BYTES
+    if header.record_count > room and not header.compression:
+        raise _invalid(f"{size - HEADER_BYTES} bytes cannot hold {header.record_count} records")
     if header.producer_id >= 0:
         if header.producer_epoch < 0 or header.base_sequence < 0:
             raise _invalid("a batch with a producer id needs a producer epoch and a sequence")
