@@ -22,6 +22,32 @@ class _Failure(NamedTuple):
     path_part: str
 
 
+class _Room:
+    """How much files may grow; None: as much as the disk behind has."""
+
+    def __init__(self) -> None:
+        self.left_bytes: int | None = None
+
+    def take(self, growth: int, length: int) -> int:
+        """How many of `length` bytes may be written if all of them made the file grow by `growth`."""
+        if self.left_bytes is None or growth <= 0:
+            return length
+        taken = min(growth, self.left_bytes)
+        self.left_bytes -= taken
+        allowed = length - growth + taken
+        if allowed <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return allowed
+
+    def take_name(self) -> None:
+        if self.left_bytes == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def give(self, shrunk: int) -> None:
+        if self.left_bytes is not None:
+            self.left_bytes += shrunk
+
+
 class FaultyFile:
     def __init__(self, disk: FaultyDisk, file: File, path: str) -> None:
         self._disk = disk
@@ -31,7 +57,7 @@ class FaultyFile:
     def write(self, buffers: Sequence[Buffer], position: int) -> int:
         with self._disk.operation("write", self._path):
             data = b"".join(buffers)
-            allowed = self._disk.take_room(position + len(data) - self._file.size(), len(data))
+            allowed = self._disk.room.take(position + len(data) - self._file.size(), len(data))
             return self._file.write([data[:allowed]], position)
 
     def read(self, position: int, length: int) -> bytes:
@@ -49,7 +75,7 @@ class FaultyFile:
 
     def truncate(self, size: int) -> None:
         with self._disk.operation("truncate", self._path):
-            self._disk.give_room(self._file.size() - size)
+            self._disk.room.give(self._file.size() - size)
             self._file.truncate(size)
 
     def size(self) -> int:
@@ -67,7 +93,7 @@ class FaultyDisk:
         self._lock = threading.RLock()
         self._failures: list[_Failure] = []
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._room_bytes: int | None = None
+        self.room = _Room()
         self._pulled = threading.Event()
         self._operations_left = -1
         self._when_pulled: Callable[[], None] = lambda: None
@@ -82,11 +108,11 @@ class FaultyDisk:
     def fill(self, room_bytes: int = 0) -> None:
         """From now on files may grow by so many bytes in all, and at zero no name can be made either."""
         with self._lock:
-            self._room_bytes = room_bytes
+            self.room.left_bytes = room_bytes
 
     def make_room(self) -> None:
         with self._lock:
-            self._room_bytes = None
+            self.room.left_bytes = None
 
     def fail(self, operation: str, number: int = errno.EIO, *, path_part: str = "") -> None:
         """Every such operation fails until `heal`."""
@@ -125,7 +151,7 @@ class FaultyDisk:
     def open(self, path: str, *, create: bool = False) -> FaultyFile:
         with self.operation("open", path):
             if create and not self._disk.exists(path):
-                self._require_room()
+                self.room.take_name()
             return FaultyFile(self, self._disk.open(path, create=create), path)
 
     def exists(self, path: str) -> bool:
@@ -139,7 +165,7 @@ class FaultyDisk:
     def make_directory(self, path: str, *, for_good: bool = True) -> None:
         with self.operation("make_directory", path):
             if not self._disk.exists(path):
-                self._require_room()
+                self.room.take_name()
             self._disk.make_directory(path, for_good=for_good)
 
     def rename(self, source: str, target: str) -> None:
@@ -150,7 +176,7 @@ class FaultyDisk:
         with self.operation("remove", path):
             size = self._disk.open(path).size()
             self._disk.remove(path)
-            self.give_room(size)
+            self.room.give(size)
 
     def remove_directory(self, path: str) -> None:
         with self.operation("remove_directory", path):
@@ -163,7 +189,7 @@ class FaultyDisk:
     def space(self, path: str) -> Space:
         with self._lock:
             space = self._disk.space(path)
-            return space if self._room_bytes is None else Space(space.total_bytes, self._room_bytes)
+            return space if (left := self.room.left_bytes) is None else Space(space.total_bytes, left)
 
     # For its files
 
@@ -182,22 +208,3 @@ class FaultyDisk:
                 if failure.operation == name and failure.path_part in path:
                     raise OSError(failure.number, os.strerror(failure.number), path)
             yield
-
-    def take_room(self, growth: int, length: int) -> int:
-        """How many of `length` bytes may be written if all of them made the file grow by `growth`."""
-        if self._room_bytes is None or growth <= 0:
-            return length
-        taken = min(growth, self._room_bytes)
-        self._room_bytes -= taken
-        allowed = length - growth + taken
-        if allowed <= 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return allowed
-
-    def give_room(self, shrunk: int) -> None:
-        if self._room_bytes is not None:
-            self._room_bytes += shrunk
-
-    def _require_room(self) -> None:
-        if self._room_bytes == 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -24,10 +25,9 @@ class _Bystander:
     """Repeats `work` until it is stopped."""
 
     def __init__(self) -> None:
-        self.failure: BaseException | None = None
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self._thread = ThreadPoolExecutor(1)
+        self._running = self._thread.submit(self._run)
 
     def work(self) -> None:
         raise AssertionError("say what to do")
@@ -38,17 +38,13 @@ class _Bystander:
     def stop(self) -> None:
         """Raises what went wrong meanwhile."""
         self._stopping.set()
-        self._thread.join()
-        if self.failure is not None:
-            raise self.failure
+        self._running.result()
+        self._thread.shutdown()
 
     def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self.work()
-            self.close()
-        except BaseException as failure:
-            self.failure = failure
+        while not self._stopping.is_set():
+            self.work()
+        self.close()
 
 
 class Reader(_Bystander):

@@ -5,33 +5,37 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
-from penstock.storage.checkpoint import CheckpointFiles
 from penstock.storage.core.retention import UNLIMITED, expired_count
-from penstock.storage.segment import Segment
+from penstock.storage.segment import SIDE_SUFFIXES, Segment
 from penstock.storage.state import LogState
 
 
 class Deletion:
     """Work for a pool thread: the new start first, so that no crash leaves a log that misses its first segments."""
 
-    def __init__(self, files: CheckpointFiles, start_offset: int, segments: Sequence[Segment]) -> None:
-        self._files = files
-        self._start_offset = start_offset
-        self.segments = segments
+    def __init__(self, log: LogState, segments: Sequence[Segment]) -> None:
+        self._log = log
+        self._files = log.files
+        self._start_offset = log.start_offset
+        self._segments = segments
 
     def run(self) -> None:
-        """Blocking. Raises OSError: then give it back to the log, which tries again."""
+        """Blocking. Raises OSError: then call `try_again_later`."""
         try:
             self._files.write_start_offset(self._start_offset)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             # A full disk is when deletion is needed most. What could be made again makes room for the new start.
-            for segment in self.segments:
-                segment.remove_indexes()
+            for segment in self._segments:
+                segment.remove_files(SIDE_SUFFIXES)
             self._files.write_start_offset(self._start_offset)
-        for segment in self.segments:
+        for segment in self._segments:
             segment.remove_files()
+
+    def try_again_later(self) -> None:
+        """On the event loop's thread: the next `apply_retention` gives the files out again."""
+        self._log.doomed += [(0, segment) for segment in self._segments]
 
 
 def apply_retention(log: LogState, now_ms: int, limit_offset: int) -> Deletion | None:
@@ -62,7 +66,7 @@ def apply_retention(log: LogState, now_ms: int, limit_offset: int) -> Deletion |
     due = [segment for due_ms, segment in log.doomed if due_ms <= now_ms]
     log.doomed = [(due_ms, segment) for due_ms, segment in log.doomed if due_ms > now_ms]
     if expired or due:
-        return Deletion(log.files, log.start_offset, due)
+        return Deletion(log, due)
     if failure is not None:
         raise failure
     return None

@@ -15,8 +15,10 @@ from penstock.wire.batch import BatchHeader
 
 LOG_SUFFIX = ".log"
 SNAPSHOT_SUFFIX = ".snapshot"
+# What can be made again from the log.
+SIDE_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
 # The log goes first: what is left without it after a crash is swept up at the next start.
-SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
+SUFFIXES = (LOG_SUFFIX, *SIDE_SUFFIXES)
 
 logger = logging.getLogger(__name__)
 
@@ -194,15 +196,8 @@ class Segment:
             return Damage(expected_offset, max(self.next_offset, expected_offset + 1), position, self.size)
         return Damage(expected_offset, sound[1].base_offset, position, sound[0])
 
-    def remove_files(self) -> None:
+    def remove_files(self, suffixes: Sequence[str] = SUFFIXES) -> None:
         """Blocking. Files that are gone already are fine."""
-        self._remove(SUFFIXES)
-
-    def remove_indexes(self) -> None:
-        """Blocking. Everything but the records themselves."""
-        self._remove(SUFFIXES[1:])
-
-    def _remove(self, suffixes: Sequence[str]) -> None:
         for suffix in suffixes:
             try:
                 self._disk.remove(self.path + suffix)
