@@ -97,6 +97,7 @@ def filtered(
     now_ms: int = NOW,
     kept: Collection[tuple[int, int]] = (),
     is_edge: bool = False,
+    delete_retention_ms: int = DAY_MS,
 ) -> Outcome:
     keys = KeyMap(64 * KIB)
     for key, offset in newest.items():
@@ -105,7 +106,7 @@ def filtered(
         keys,
         mapped_offset=mapped_offset,
         now_ms=now_ms,
-        delete_retention_ms=DAY_MS,
+        delete_retention_ms=delete_retention_ms,
         kept_batches=kept,
         limit_bytes=MIB,
     )
@@ -174,6 +175,14 @@ def test_a_tombstone_stays_until_its_horizon_has_passed() -> None:
     assert filtered(marked, {}, now_ms=NOW + DAY_MS - 1).fate is Fate.UNCHANGED
     last = filtered(marked, {}, now_ms=NOW + DAY_MS)
     assert records_in(last) == [Record(11, 9, b"b", b"2")]
+
+
+def test_a_tombstone_that_stays_for_ever_has_a_horizon_that_fits_the_batch() -> None:
+    tombstone = Record(10, 5, b"a", None)
+    outcome = filtered(build_batch([tombstone], base_offset=10), {b"a": 10}, delete_retention_ms=2**63 - 1)
+    assert read_header(bytes(outcome.batch)).base_timestamp == 2**63 - 1
+    assert records_in(outcome) == [tombstone]
+    assert filtered(bytearray(outcome.batch), {}, now_ms=NOW + 1000 * DAY_MS).fate is Fate.UNCHANGED
 
 
 def test_a_superseded_tombstone_goes_at_once() -> None:

@@ -3,6 +3,9 @@
 from penstock.config.setting import Scope, Section, section, setting
 from penstock.units import DAY_MS, GIB, HOUR_MS, MIB
 
+# Kafka's `long`: what clients can show, and what a record batch can hold.
+_INT64_MAX = 2**63 - 1
+
 
 @section(scope=Scope.TOPIC)
 class LogSettings(Section):
@@ -18,6 +21,7 @@ class LogSettings(Section):
         7 * DAY_MS,
         name="segment.ms",
         at_least=1,
+        at_most=_INT64_MAX,
         dynamic=True,
         doc="A segment is closed at this age even if it is small, so that retention and compaction can reach it.",
     )
@@ -32,6 +36,7 @@ class LogSettings(Section):
         14 * DAY_MS,
         name="retention.ms",
         at_least=-1,
+        at_most=_INT64_MAX,
         dynamic=True,
         doc="How long records stay; -1 for ever. Raise it when consumers may be away longer.",
     )
@@ -61,13 +66,15 @@ class LogSettings(Section):
         0,
         name="min.compaction.lag.ms",
         at_least=0,
+        at_most=_INT64_MAX,
         dynamic=True,
         doc="A record is not compacted away before this age.",
     )
     max_compaction_lag_ms: int = setting(
-        2**63 - 1,
+        _INT64_MAX,
         name="max.compaction.lag.ms",
         at_least=1,
+        at_most=_INT64_MAX,
         dynamic=True,
         doc="A record is not left uncompacted for longer than this, whatever the dirty ratio.",
     )
@@ -75,6 +82,7 @@ class LogSettings(Section):
         DAY_MS,
         name="delete.retention.ms",
         at_least=0,
+        at_most=_INT64_MAX,
         dynamic=True,
         doc="How long a deletion marker of a compacted topic stays readable.",
     )
@@ -93,9 +101,10 @@ class LogSettings(Section):
         doc="Whose clock stamps the records: the producer's (CreateTime) or the broker's (LogAppendTime).",
     )
     message_timestamp_before_max_ms: int = setting(
-        2**63 - 1,
+        _INT64_MAX,
         name="message.timestamp.before.max.ms",
         at_least=0,
+        at_most=_INT64_MAX,
         dynamic=True,
         doc="With CreateTime, refuse batches whose newest record is older than this.",
     )
@@ -103,6 +112,7 @@ class LogSettings(Section):
         HOUR_MS,
         name="message.timestamp.after.max.ms",
         at_least=0,
+        at_most=_INT64_MAX,
         dynamic=True,
         doc="With CreateTime, refuse batches whose newest record is further in the future than this.",
     )
@@ -115,16 +125,18 @@ class LogSettings(Section):
         "wait). os: it is with the operating system, as in Kafka; a power cut can lose it.",
     )
     flush_messages: int = setting(
-        2**63 - 1,
+        _INT64_MAX,
         name="flush.messages",
         at_least=1,
+        at_most=_INT64_MAX,
         dynamic=True,
         doc="With flush.policy=os, ask for a flush after so many records.",
     )
     flush_ms: int = setting(
-        2**63 - 1,
+        _INT64_MAX,
         name="flush.ms",
         at_least=1,
+        at_most=_INT64_MAX,
         dynamic=True,
         doc="With flush.policy=os, ask for a flush when a record has waited this long.",
     )
@@ -132,6 +144,7 @@ class LogSettings(Section):
         60_000,
         name="file.delete.delay.ms",
         at_least=0,
+        at_most=_INT64_MAX,
         dynamic=True,
         doc="How long a deleted segment's file stays, for readers that still hold it.",
     )

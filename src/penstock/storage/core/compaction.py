@@ -13,6 +13,8 @@ from penstock.wire.records import Record, build_batch, has_delete_horizon, recor
 
 # Offsets inside a segment are told by 31 bits from its base offset.
 _MAX_SEGMENT_SPAN = 2**31 - 1
+# The latest moment that a batch can name.
+_NEVER_MS = 2**63 - 1
 
 
 class ClosedSegment(NamedTuple):
@@ -139,7 +141,7 @@ class BatchFilter:
         if len(retained) == len(records) and not starts_horizon:
             return Outcome(Fate.UNCHANGED, batch)
         if starts_horizon:
-            horizon_ms = self._now_ms + self._delete_retention_ms
+            horizon_ms = min(self._now_ms + self._delete_retention_ms, _NEVER_MS)
         return Outcome(Fate.REWRITTEN, _rebuilt(header, retained, horizon_ms))
 
     def _stays(self, record: Record, horizon_ms: int | None) -> bool:
