@@ -48,7 +48,7 @@ async def cluster(memory: PowerCutDisk) -> AsyncIterator[Cluster]:
             image = Image("cluster", [BrokerImage(1, "localhost", 9092, None)])
             topics = Topics(store, image, 1, DEFAULT_PARTITIONS)
             topics.follow(node.replicas)
-            await topics.load()
+            await topics.load(new_epochs=False)
             yield Cluster(node, image, topics)
         finally:
             await store.close()

@@ -61,12 +61,19 @@ class Topics:
     def follow(self, follower: Follower) -> None:
         self._followers.append(follower)
 
-    async def load(self) -> None:
-        """At start: what the store holds, into the image and to all followers."""
+    async def load(self, new_epochs: bool) -> None:
+        """At start: what the store holds, into the image and to all followers; with `new_epochs`, every partition
+
+        begins a new leader epoch first.
+        """
         for name in await self._store.children(TOPICS):
             node = await self._store.read(topic_path(name))
             if node is not None:
-                await self._show(_image_of(name, node, await self._config_of(name)))
+                topic = _image_of(name, node, await self._config_of(name))
+                if new_epochs:
+                    topic = replace(topic, partitions=tuple(map(_in_next_epoch, topic.partitions)))
+                    await self._store.commit([Replace(topic_path(name), TOPIC.encode(_state_of(topic)), node.version)])
+                await self._show(topic)
 
     async def create(self, new: NewTopic, validate_only: bool = False) -> TopicImage | Refused:
         if new.name in INTERNAL_TOPICS:
@@ -248,6 +255,10 @@ def check_config(config: Mapping[str, str]) -> None:
         if name not in known:
             raise PenstockError(Problem.INVALID_CONFIG, f"unknown topic setting {name!r}; known: {', '.join(known)}")
         known[name].parse(text)
+
+
+def _in_next_epoch(partition: PartitionImage) -> PartitionImage:
+    return replace(partition, leader_epoch=partition.leader_epoch + 1)
 
 
 def _unknown(name: str) -> Refused:

@@ -29,6 +29,7 @@ from penstock.disk.lock import DirectoryLock
 from penstock.frontend.server import serve_http
 from penstock.groups.coordinator import Groups
 from penstock.node.handlers import Parts, handlers_of
+from penstock.node.last_stop import LastStop
 from penstock.node.machines import machine_factory
 from penstock.node.reports import failed_logs, full_disk, group_lags, log_sizes, unavailable_groups
 from penstock.replication.cleaner import Cleaner
@@ -72,6 +73,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         stack.enter_context(DirectoryLock.take(data_dir))
         listener = stack.enter_context(bind(settings.network.listen))
         http = await stack.enter_async_context(serve_http(settings.network.http, metrics, health, clock))
+        last_stop = LastStop(disk, data_dir)
         store = EmbeddedStore.open(disk, os.path.join(data_dir, "coordination"))
         stack.push_async_callback(store.close)
         await ensure_parents(store)
@@ -84,6 +86,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         log_metrics = LogMetrics(metrics, lambda: log_sizes(replicas))
         flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock)
         directories = PartitionDirectories(disk, data_dir)
+        stack.push(lambda kind, *_: last_stop.mark_clean() if kind is None else None)
         replicas = Replicas(directories, settings.log, flusher, reads, upkeep, clock)
         stack.push_async_callback(replicas.close)
         groups = Groups(machine_factory(settings), replicas, topics, image, reads, clock)
@@ -95,7 +98,8 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         health.watch("coordination", lambda: store.failure)
         topics.follow(replicas)
         topics.follow(groups)
-        await topics.load()
+        await topics.load(new_epochs=not last_stop.was_clean)
+        last_stop.forget()
         await replicas.remove_strangers({topic.name for topic in image.topics()})
         await stack.enter_async_context(Housekeeping(replicas, flusher, upkeep, clock).running())
         await stack.enter_async_context(Cleaner(replicas, flusher, upkeep, clock).running())
