@@ -26,6 +26,7 @@ from penstock.coordination.paths import ensure_parents
 from penstock.coordination.producer_ids import ProducerIds
 from penstock.disk.interface import Disk
 from penstock.disk.lock import DirectoryLock
+from penstock.errors import PenstockError, Problem
 from penstock.frontend.server import serve_http
 from penstock.groups.coordinator import Groups
 from penstock.node.handlers import Parts, handlers_of
@@ -52,6 +53,11 @@ UPKEEP_THREADS = 1
 # Between two collections: about a thousand requests.
 YOUNG_OBJECTS = 50_000
 
+_LOST_METADATA = (
+    "{data_dir}/coordination knows of no topic, but {data_dir}/topics has records, which a start would now delete. "
+    "Restore the coordination directory from a copy, or move the topics away to begin anew"
+)
+
 
 @dataclass(frozen=True)
 class Running:
@@ -76,6 +82,9 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         last_stop = LastStop(disk, data_dir)
         store = EmbeddedStore.open(disk, os.path.join(data_dir, "coordination"))
         stack.push_async_callback(store.close)
+        directories = PartitionDirectories(disk, data_dir)
+        if store.began_empty and directories.existing():
+            raise PenstockError(Problem.STORAGE_FAILED, _LOST_METADATA.format(data_dir=data_dir))
         await ensure_parents(store)
         image = Image(await cluster_id_of(store), [_this_broker(settings)])
         topics = Topics(store, image, settings.node.node_id, settings.topics.num_partitions)
@@ -85,7 +94,6 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         )
         log_metrics = LogMetrics(metrics, lambda: log_sizes(replicas))
         flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock)
-        directories = PartitionDirectories(disk, data_dir)
         stack.push(lambda kind, *_: last_stop.mark_clean() if kind is None else None)
         replicas = Replicas(directories, settings.log, flusher, reads, upkeep, clock)
         stack.push_async_callback(replicas.close)
