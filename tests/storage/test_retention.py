@@ -81,6 +81,22 @@ def test_files_stay_for_readers_that_still_hold_them() -> None:
     assert len(log_files(disk)) == 1
 
 
+def test_a_log_made_anew_in_its_place_loses_nothing() -> None:
+    disk = PowerCutDisk()
+    log = opened(disk, segment_bytes=1024, retention_ms=1000, file_delete_delay_ms=0)
+    for number in range(5):
+        append(log, batch_of(b"%d" % number * 900))
+    deletion = log.apply_retention(NOW_MS + 2000)
+    assert deletion is not None
+    log.abandon()
+    disk.rename(DIRECTORY, "/data/deleted")
+    new = opened(disk)
+    append(new, batch_of(b"new"))
+    sync(new)
+    deletion.run()
+    assert list(contents(opened(disk))) == [0]
+
+
 def test_size_keeps_at_least_what_was_asked_for() -> None:
     disk = PowerCutDisk()
     log = opened(disk, segment_bytes=1024, retention_bytes=3000)

@@ -30,7 +30,8 @@ class Compaction:
 
     New segments are put in use from the oldest on and a checkpoint names all that are in use, so no deletion marker
     goes before everything that it deletes is gone. If `work` raises (OSError, PenstockError for damage), `abandon`
-    it; the log is as sound as before.
+    it; the log is as sound as before. Once the log has failed or is closed nothing is touched any more, because its
+    directory may be another log's by then; the next start sweeps up what is left.
     """
 
     def __init__(self, log: Log, dirty: DirtyRange, now_ms: int, key_map_bytes: int) -> None:
@@ -61,12 +62,14 @@ class Compaction:
     def work(self) -> None:
         """A step. Blocking, on a pool thread."""
         with self._one_at_a_time:
-            self._ready = None if self.is_done else self._cleaning.step()
+            self._ready = None if self.is_done or self._log.failure is not None else self._cleaning.step()
 
     def settle(self, now_ms: int) -> None:
         """Puts what `work` made in use. Call it after each."""
         replacement, self._ready = self._ready, None
-        if replacement is not None:
+        if self._log.failure is not None:
+            self.is_done = True
+        elif replacement is not None:
             untouched = all(segment.truncations == self._truncations[segment] for segment in replacement.old)
             if not untouched or not self._log.replace_segments(replacement.old, replacement.new, now_ms):
                 # Retention or truncation was faster.
@@ -79,15 +82,16 @@ class Compaction:
         """Blocking, on a pool thread; waits for work that is running."""
         self.is_done = True
         with self._one_at_a_time:
-            self._cleaning.abandon()
-            if self._ready is not None:
-                self._ready.new.remove_files()
-                self._ready = None
+            ready, self._ready = self._ready, None
+            if self._log.failure is None:
+                self._cleaning.abandon()
+                if ready is not None:
+                    ready.new.remove_files()
 
     def _finish_pass(self, now_ms: int) -> None:
         clean_offset = self._cleaning.clean_offset
         self._log.clean_offset = clean_offset
-        if clean_offset >= self._end_offset or self._log.failure is not None:
+        if clean_offset >= self._end_offset:
             self.is_done = True
         else:
             # There were more keys than fit the map.

@@ -20,7 +20,12 @@ class Deletion:
         self._segments = segments
 
     def run(self) -> None:
-        """Blocking. Raises OSError: then call `try_again_later`."""
+        """Blocking. Raises OSError: then call `try_again_later`.
+
+        Does nothing once the log has failed or is closed: its directory may be another log's by now.
+        """
+        if self._log.failure is not None:
+            return
         try:
             self._files.write_start_offset(self._start_offset)
         except OSError as error:
@@ -31,7 +36,8 @@ class Deletion:
                 segment.remove_files(SIDE_SUFFIXES)
             self._files.write_start_offset(self._start_offset)
         for segment in self._segments:
-            segment.remove_files()
+            if self._log.failure is None:
+                segment.remove_files()
 
     def try_again_later(self) -> None:
         """On the event loop's thread: the next `apply_retention` gives the files out again."""
