@@ -313,39 +313,6 @@ def test_what_is_abandoned_leaves_no_file() -> None:
     assert compaction.is_done
 
 
-@pytest.mark.parametrize("steps", range(4))
-@pytest.mark.parametrize("last_call", ["work", "settle", "abandon"])
-def test_a_log_made_anew_in_its_place_is_not_touched(steps: int, last_call: str) -> None:
-    disk = PowerCutDisk()
-    log = opened(disk)
-    for number in range(40):
-        put(log, (b"k%d" % (number % 9), b"%d" % number * 60))
-    compaction = Compaction.begin(log, bound_offset=log.end_offset, now_ms=NOW_MS)
-    assert compaction is not None
-    for _ in range(steps):
-        compaction.work()
-        compaction.settle(NOW_MS)
-    if last_call != "work":
-        compaction.work()
-    log.abandon()
-    disk.rename(DIRECTORY, "/data/deleted")
-    new = opened(disk)
-    for number in range(40):
-        put(new, (b"k", b"new %d" % number * 60))
-    compact(new)
-    put(new, (b"k", b"newest"))
-    before, files = contents(new), disk.list_directory(DIRECTORY)
-    if last_call == "abandon":
-        compaction.abandon()
-    while not compaction.is_done:
-        compaction.settle(NOW_MS)
-        compaction.work()
-    assert disk.list_directory(DIRECTORY) == files
-    assert contents(new) == before
-    new.close()
-    assert contents(opened(disk)) == before
-
-
 def test_a_log_that_is_not_compacted_is_left_alone() -> None:
     log = opened(PowerCutDisk(), LogSettings(segment_bytes=1100))
     for number in range(40):

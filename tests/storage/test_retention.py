@@ -81,22 +81,6 @@ def test_files_stay_for_readers_that_still_hold_them() -> None:
     assert len(log_files(disk)) == 1
 
 
-def test_a_log_made_anew_in_its_place_loses_nothing() -> None:
-    disk = PowerCutDisk()
-    log = opened(disk, segment_bytes=1024, retention_ms=1000, file_delete_delay_ms=0)
-    for number in range(5):
-        append(log, batch_of(b"%d" % number * 900))
-    deletion = log.apply_retention(NOW_MS + 2000)
-    assert deletion is not None
-    log.abandon()
-    disk.rename(DIRECTORY, "/data/deleted")
-    new = opened(disk)
-    append(new, batch_of(b"new"))
-    sync(new)
-    deletion.run()
-    assert list(contents(opened(disk))) == [0]
-
-
 def test_size_keeps_at_least_what_was_asked_for() -> None:
     disk = PowerCutDisk()
     log = opened(disk, segment_bytes=1024, retention_bytes=3000)
@@ -142,6 +126,24 @@ def test_deleted_records_are_gone_at_once_and_for_good() -> None:
     delete(again, NOW_MS)
     assert int(log_files(disk)[0][:20]) <= 13
     assert len(log_files(disk)) < 5
+
+
+def test_a_start_that_is_written_down_moves_on_the_loop_and_only_forward() -> None:
+    disk = PowerCutDisk()
+    log = opened(disk)
+    for epoch in range(5):
+        append(log, batch_of(b"x"), leader_epoch=epoch)
+    sync(log)
+    log.write_start(3)
+    assert (log.start_offset, list(contents(log))) == (0, [0, 1, 2, 3, 4])
+    # One that was asked for later came first.
+    log.write_start(2)
+    assert log.move_start(3) == 3
+    assert log.move_start(2) == 3
+    assert list(contents(log)) == [3, 4]
+    assert log.end_offset_for_epoch(3).end_offset == 4
+    disk.cut_power(Random(0))
+    assert opened(disk).start_offset == 3
 
 
 @pytest.mark.parametrize("offset", [-1, 3])

@@ -209,8 +209,11 @@ class Log(LogState):
             raise self.failed_error()
         truncate(self, offset)
 
-    def delete_records(self, before_offset: int) -> int:
-        """Moves the start up to `before_offset`; durable when it returns. Blocking. Files go with retention."""
+    def write_start(self, before_offset: int) -> None:
+        """Writes down that the log starts at `before_offset`, durably; `move_start` then makes it so.
+
+        Blocking; on any thread. Raises PenstockError.
+        """
         if not 0 <= before_offset <= self.end_offset:
             text = f"offset {before_offset} is not between 0 and {self.end_offset}"
             raise PenstockError(Problem.OFFSET_OUT_OF_RANGE, text)
@@ -220,10 +223,11 @@ class Log(LogState):
             self.files.write_start_offset(before_offset)
         except OSError as error:
             raise _refused("the new start of the log cannot be written down", error) from error
-        if before_offset > self.start_offset:
-            self.start_offset = before_offset
-            self.epochs.cut_start(before_offset)
-        return self.start_offset
+
+    def delete_records(self, before_offset: int) -> int:
+        """Both at once. Blocking."""
+        self.write_start(before_offset)
+        return self.move_start(before_offset)
 
     def apply_retention(self, now_ms: int, limit_offset: int | None = None) -> Deletion | None:
         """Takes out segments that have outlived retention, all below `limit_offset` (the high watermark).
@@ -261,12 +265,6 @@ class Log(LogState):
             return newest(list(self.segments), self.start_offset, self.settings.index_interval_bytes)
         except OSError as error:
             raise unreadable(self.directory, error) from error
-
-    def abandon(self) -> None:
-        """An end without care for what is not synced: the log is deleted."""
-        self.failure = self.failure or "it was closed"
-        for segment in self.segments:
-            segment.release()
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """The largest epoch not beyond this one, and where it ended."""

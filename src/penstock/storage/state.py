@@ -138,6 +138,13 @@ class LogState:
         self.start_offset = max(self.start_offset, first_offset)
         self.epochs.cut_start(self.start_offset)
 
+    def move_start(self, before_offset: int) -> int:
+        """What is below it is gone for readers; files go with retention. The start, which never moves back."""
+        if before_offset > self.start_offset:
+            self.start_offset = before_offset
+            self.epochs.cut_start(before_offset)
+        return self.start_offset
+
     def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int) -> bool:
         """Compaction's step: `new`, complete and on disk, takes the place of neighbours. False if they changed.
 
@@ -251,6 +258,12 @@ class LogState:
             self.failure = reason
             with suppress(OSError):
                 self.disk.open(f"{self.directory}/{FAILED_NAME}", create=True)
+
+    def abandon(self) -> None:
+        """An end without care for what is not synced: the log is deleted."""
+        self.failure = self.failure or "it was closed"
+        for segment in self.segments:
+            segment.release()
 
     def failed_error(self) -> PenstockError:
         return PenstockError(Problem.STORAGE_FAILED, f"this log has failed and must be opened anew: {self.failure}")
