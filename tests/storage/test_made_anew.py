@@ -27,9 +27,9 @@ def made_anew(disk: PowerCutDisk, old: Log, settings: LogSettings = SETTINGS) ->
     return opened(disk, settings)
 
 
-def put_many(log: Log, keys: int) -> None:
+def put_many(log: Log, *, keys: int, repeats: int) -> None:
     for number in range(40):
-        records = [Record(0, NOW_MS, b"%d" % (number % keys), b"%d" % number * 60)]
+        records = [Record(0, NOW_MS, b"%d" % (number % keys), b"%d" % number * repeats)]
         append(log, memoryview(build_batch(records)))
 
 
@@ -44,7 +44,7 @@ def begun(log: Log) -> Compaction:
 def test_compaction_does_not_touch_it(steps: int, next_call: str) -> None:
     disk = PowerCutDisk()
     log = opened(disk, COMPACTED)
-    put_many(log, keys=9)
+    put_many(log, keys=9, repeats=60)
     compaction = begun(log)
     for _ in range(steps):
         compaction.work()
@@ -52,7 +52,7 @@ def test_compaction_does_not_touch_it(steps: int, next_call: str) -> None:
     if next_call != "work":
         compaction.work()
     new = made_anew(disk, log, COMPACTED)
-    put_many(new, keys=1)
+    put_many(new, keys=1, repeats=70)
     other = begun(new)
     while not other.is_done:
         other.work()
