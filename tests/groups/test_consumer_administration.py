@@ -18,6 +18,7 @@ from penstock.groups.core.answers import (
     ListGroupsAnswer,
 )
 from penstock.groups.core.consumer_limits import ConsumerLimits, MigrationPolicy
+from penstock.groups.core.consumer_records import GroupEpochValue
 from penstock.groups.core.events import (
     CommitOffsets,
     DeleteGroups,
@@ -29,8 +30,8 @@ from penstock.groups.core.events import (
     TopicOffsets,
     TopicPartitions,
 )
-from penstock.groups.core.records import ConsumerGroupCurrent, decode, encode
-from penstock.units import DAY_MS
+from penstock.groups.core.records import ConsumerGroupCurrent, ConsumerGroupEpoch, decode, encode
+from penstock.units import DAY_MS, HOUR_MS
 
 COMMIT = CommitOffsets(GROUP, (TopicOffsets("orders", (OffsetToCommit(0, 5),)),), member_id="a", generation=1)
 FETCH = FetchOffsets(GROUP, None, member_id="a", member_epoch=1)
@@ -84,11 +85,46 @@ def test_offsets_expire_by_their_age_unless_the_topic_is_subscribed() -> None:
     offsets = world.runner.machine.state.offsets.of(GROUP)
     assert "orders" in offsets
     assert "bills" not in offsets
-    world.beat("a", -1)
-    world.runner.advance(DAY_MS)
+
+
+@pytest.mark.parametrize("last", ["leaves", "is silent"])
+def test_offsets_live_fourteen_days_from_when_the_last_member_went(last: str) -> None:
+    world = World({"orders": 2}, ConsumerLimits(session_timeout_ms=20 * DAY_MS))
+    world.join("a")
+    world.runner.ask(COMMIT, CommitAnswer)
+    if last == "leaves":
+        world.runner.advance(20 * DAY_MS - 1)
+        world.beat("a", -1)
+    else:
+        world.runner.advance(20 * DAY_MS)
+    assert world.group().is_empty
+    world.restart(compacted=True)
+    world.runner.advance(14 * DAY_MS - HOUR_MS)
+    assert world.runner.ask(replace(FETCH, member_id=None, member_epoch=-1), FetchAnswer).topics
+    world.runner.advance(2 * HOUR_MS)
     assert world.runner.machine.state.find(GROUP) is None
     world.restart(compacted=True)
     assert world.runner.log == []
+
+
+def test_a_group_that_is_joined_again_begins_to_age_anew() -> None:
+    world = World({"orders": 2, "bills": 1}, ConsumerLimits(session_timeout_ms=100 * DAY_MS))
+    world.join("a")
+    world.runner.ask(COMMIT, CommitAnswer)
+    world.beat("a", -1)
+    world.runner.advance(13 * DAY_MS)
+    world.join("b", ("bills",))
+    world.runner.advance(2 * DAY_MS)
+    assert "orders" not in world.runner.machine.state.offsets.of(GROUP), "nobody subscribes to it, and it is old"
+
+
+def test_a_group_stored_before_it_was_known_when_it_emptied_is_read() -> None:
+    key, value = encode(ConsumerGroupEpoch(GROUP, GroupEpochValue(3, 4)))
+    assert value is not None
+    fields = msgspec.msgpack.decode(value[1:])
+    assert decode(key, value[:1] + msgspec.msgpack.encode(fields[:2])) == ConsumerGroupEpoch(
+        GROUP, GroupEpochValue(3, 4, -1)
+    )
 
 
 def test_listing_shows_and_filters_type_and_state() -> None:

@@ -41,7 +41,7 @@ def fence(work: ConsumerWork, member_ids: Iterable[str], context: ConsumerContex
         work.remove(member_id)
         stop_clocks(work.group.group_id, member_id, context)
     topics = context.known.topics
-    work.refresh(topics, changed=True)
+    work.refresh(topics, context.draft.now_ms, changed=True)
     if topics is not None:
         context.draft.note(TopicsCompared(work.group.group_id, topics))
 

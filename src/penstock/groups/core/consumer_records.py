@@ -14,16 +14,21 @@ from msgspec import Meta, Struct
 from penstock.groups.core.assignors import Partitions
 from penstock.groups.core.consumer_reconcile import MemberState
 
+NOT_EMPTY = -1
 TopicId = Annotated[bytes, Meta(min_length=16, max_length=16)]
 StoredPartitions = tuple[tuple[TopicId, tuple[int, ...]], ...]
 """Topic ids and partition indexes, both in order: equal assignments have equal bytes."""
 
 
 class GroupEpochValue(Struct, frozen=True, array_like=True):
-    """`metadata_hash` is over the topics that the group subscribes to: when it changes, the assignment is due anew."""
+    """`metadata_hash` is over the topics that the group subscribes to: when it changes, the assignment is due anew.
+
+    `empty_since_ms`: when its last member went.
+    """
 
     epoch: int
     metadata_hash: int
+    empty_since_ms: int = NOT_EMPTY
 
 
 class ClassicProtocols(Struct, frozen=True, array_like=True):

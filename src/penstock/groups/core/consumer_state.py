@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from penstock.errors import Problem
 from penstock.groups.core.assignors import NO_PARTITIONS, Partitions
 from penstock.groups.core.consumer_reconcile import CurrentAssignment, IsFree
-from penstock.groups.core.consumer_records import CurrentValue, SubscriptionValue, restored
+from penstock.groups.core.consumer_records import NOT_EMPTY, CurrentValue, SubscriptionValue, restored
 from penstock.groups.core.events import CommitOffsets
 from penstock.groups.core.group import CONSUMER_PROTOCOL_TYPE, GroupType
 from penstock.groups.core.records import (
@@ -49,6 +49,7 @@ class ConsumerGroup:
         self.group_id = group_id
         self.epoch = 0
         self.metadata_hash = 0
+        self._empty_since_ms = NOT_EMPTY
         self.assignment_epoch = 0
         self.members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Partitions] = {}
@@ -60,6 +61,7 @@ class ConsumerGroup:
         """Another group that may go its own way."""
         twin = ConsumerGroup(self.group_id)
         twin.epoch, twin.metadata_hash, twin.assignment_epoch = self.epoch, self.metadata_hash, self.assignment_epoch
+        twin._empty_since_ms = self._empty_since_ms
         twin.members = self.members.copy()
         twin.targets = self.targets.copy()
         twin.static_members = self.static_members.copy()
@@ -109,7 +111,8 @@ class ConsumerGroup:
         return any(topics_matching(pattern, (topic,)) for pattern in patterns if pattern)
 
     def retention_starts_ms(self, committed_ms: int) -> int | None:
-        return committed_ms
+        """What nobody subscribes to any more ages from its commit, the rest from when the last member went."""
+        return max(self._empty_since_ms, committed_ms)
 
     def commit_problem(self, event: CommitOffsets) -> Problem | None:
         """Who is no member (generation -1: an operator, a consumer without group management) may commit to an empty
@@ -152,6 +155,7 @@ class ConsumerGroup:
             case ConsumerGroupEpoch(value=value):
                 self.epoch = value.epoch if value else 0
                 self.metadata_hash = value.metadata_hash if value else 0
+                self._empty_since_ms = value.empty_since_ms if value else NOT_EMPTY
             case ConsumerGroupTargetEpoch(value=value):
                 self.assignment_epoch = value.assignment_epoch if value else 0
             case ConsumerGroupTarget(member_id=member_id, value=value):

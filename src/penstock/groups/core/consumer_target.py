@@ -17,6 +17,6 @@ def keep_target_fresh(work: ConsumerWork, context: ConsumerContext, *, changed: 
     group_id = work.group.group_id
     topics = context.topics
     if changed or not context.known.has_compared(group_id):
-        work.refresh(topics, changed=changed)
+        work.refresh(topics, context.draft.now_ms, changed=changed)
         context.draft.note(TopicsCompared(group_id, topics))
     work.retarget(topics)

@@ -10,6 +10,7 @@ from penstock.groups.core.assignors import Partitions, Subscriber, Subscriptions
 from penstock.groups.core.consumer_limits import ASSIGNORS, ConsumerLimits
 from penstock.groups.core.consumer_reconcile import CurrentAssignment, reconcile
 from penstock.groups.core.consumer_records import (
+    NOT_EMPTY,
     CurrentValue,
     GroupEpochValue,
     SubscriptionValue,
@@ -101,7 +102,7 @@ class ConsumerWork:
         self.place(member_id, CurrentAssignment(assigned=old.current.assigned))
         return self.group.members[member_id]
 
-    def refresh(self, topics: TopicsView | None, *, changed: bool) -> None:
+    def refresh(self, topics: TopicsView | None, now_ms: int, *, changed: bool) -> None:
         """A new group epoch if subscriptions changed or if the topics that they name are no longer the same.
 
         Without topics (a coordinator that is still loading removes a member) the next heartbeat compares again.
@@ -112,10 +113,11 @@ class ConsumerWork:
             names: set[str] = set().union(*subscribed_names(group.members, topics).values())
             metadata_hash = topics.hash_of(names)
         if changed or metadata_hash != group.metadata_hash:
-            self.begin_epoch(group.epoch + 1, metadata_hash)
+            self.begin_epoch(group.epoch + 1, metadata_hash, NOT_EMPTY if group.members else now_ms)
 
-    def begin_epoch(self, epoch: int, metadata_hash: int) -> None:
-        self.write(ConsumerGroupEpoch(self.group.group_id, GroupEpochValue(epoch, metadata_hash)))
+    def begin_epoch(self, epoch: int, metadata_hash: int, empty_since_ms: int = NOT_EMPTY) -> None:
+        value = GroupEpochValue(epoch, metadata_hash, empty_since_ms)
+        self.write(ConsumerGroupEpoch(self.group.group_id, value))
 
     def retarget(self, topics: TopicsView) -> None:
         """The target assignment for the newest group epoch, if it has none yet."""
