@@ -15,6 +15,8 @@ from tests.interop.waiting import eventually
 from penstock.disk.local import LocalDisk
 from penstock.testing import node
 
+# What goes wrong while a node stops.
+pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 # They belong to different partitions: a group's is the CRC of its name, modulo their number.
 GROUPS = ("billing", "reports")
 VALUES = [f"value {number}".encode() for number in range(100)]

@@ -15,6 +15,8 @@ from penstock.disk.local import LocalDisk
 from penstock.errors import PenstockError
 from penstock.testing import node
 
+# What goes wrong while a node stops.
+pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 VALUES = [f"value {number}".encode() for number in range(100)]
 
 
@@ -183,6 +185,15 @@ def test_files_that_could_not_be_deleted_are_deleted_later(tmp_path: Path) -> No
         disk.heal()
         broker.advance(minutes=1)
         eventually(lambda: len(list(directory.glob("*.log"))) == 1, "only the new segment is left")
+
+
+def test_a_node_stops_on_a_full_disk_as_on_any_other(tmp_path: Path) -> None:
+    disk = FaultyDisk(LocalDisk())
+    with node(data_dir=str(tmp_path), disk=disk) as broker:
+        written = clients.write(broker.bootstrap, "orders", VALUES)
+        disk.fill()
+    with node(data_dir=str(tmp_path)) as broker:
+        assert clients.read(broker.bootstrap, "orders") == written
 
 
 def test_a_node_that_cannot_start_says_that_there_is_no_room(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from tests.interop.waiting import eventually
 from penstock.errors import PenstockError
 from penstock.testing import node
 
+# What goes wrong while a node stops.
+pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 TOPIC, PARTITIONS = "orders", 2
 # Small segments, so that cuts also meet rolls, indexes and checkpoints.
 SETTINGS = {"segment.bytes": "16384", "index.interval.bytes": "512", "offsets.topic.num.partitions": "2"}

@@ -6,9 +6,12 @@ epoch, so that a consumer that had read such records finds out instead of skippi
 
 from __future__ import annotations
 
+import logging
 import os
 
 from penstock.disk.interface import Disk
+
+logger = logging.getLogger(__name__)
 
 _NAME = "stopped-cleanly"
 
@@ -27,6 +30,9 @@ class LastStop:
             self._disk.sync_directory(self._data_dir)
 
     def mark_clean(self) -> None:
-        """Blocking."""
-        self._disk.open(self._path, create=True).close()
-        self._disk.sync_directory(self._data_dir)
+        """Blocking. Without the mark the next start takes this for an unclean end, which costs an epoch, no data."""
+        try:
+            self._disk.open(self._path, create=True).close()
+            self._disk.sync_directory(self._data_dir)
+        except OSError as error:
+            logger.warning("node.stop.unmarked", extra={"why": str(error)})
