@@ -161,7 +161,7 @@ def test_where_to_start(shell: Shell, topic: str) -> None:
 def test_count_and_timeout_end_it(shell: Shell, topic: str) -> None:
     shell.json("produce", topic, "--partition", "0", text="1\n2\n3\n")
     assert len(shell.consume(topic, "--from", "beginning", "--count", "2")) == 2
-    assert len(shell.consume(topic, "--from", "beginning", "--timeout", "0.3")) == 3
+    assert len(shell.consume(topic, "--from", "beginning", "--timeout", "2")) == 3
 
 
 def test_a_group_goes_on_where_it_was_and_can_be_moved(shell: Shell, topic: str, group: str) -> None:

@@ -94,6 +94,8 @@ def _connect(bootstrap: str, group: str | None, position: Position) -> Consumer:
         # librdkafka wants a group even where none is used.
         "group.id": group or "penstock-cli",
         "enable.auto.commit": False,
+        # Ours to say: what librdkafka has handed over is not yet written out.
+        "enable.auto.offset.store": False,
         "enable.partition.eof": True,
         # The end of a partition is told when a fetch there comes back empty.
         "fetch.wait.max.ms": 100,
@@ -171,21 +173,41 @@ class _Reader:
             else:
                 self.error = error
         if lines:
-            sys.stdout.buffer.write(b"\n".join(lines) + b"\n")
-            sys.stdout.buffer.flush()
+            _write_out(b"\n".join(lines) + b"\n")
             self._meter.add(len(lines), size)
-            self._commit_now_and_then()
+            if self._commits:
+                self._store(messages)
+                self._commit_now_and_then()
         return len(lines)
 
+    def _store(self, messages: list[Message]) -> None:
+        """An interruption before this one makes the next member read them again: twice rather than never."""
+        newest = {message.partition(): message for message in messages if message.error() is None}
+        for message in newest.values():
+            try:
+                self._consumer.store_offsets(message=message)
+            except KafkaException as refusal:
+                # The partition went to another member meanwhile, who reads from the last commit on.
+                if refusal.args[0].code() != KafkaError._STATE:
+                    raise
+
     def _commit_now_and_then(self) -> None:
-        self._uncommitted = self._commits
-        if self._commits and time.monotonic() - self._committed_at >= COMMIT_EVERY_S:
+        self._uncommitted = True
+        if time.monotonic() - self._committed_at >= COMMIT_EVERY_S:
             self._consumer.commit(asynchronous=True)
             self._committed_at = time.monotonic()
 
     def _at_end(self) -> bool:
         assigned = {each.partition for each in self._consumer.assignment()}
         return bool(assigned) and assigned <= self._ended
+
+
+def _write_out(text: bytes) -> None:
+    """Under PYTHONUNBUFFERED a write may take a part only, and says so to nobody but its caller."""
+    left = memoryview(text)
+    while left:
+        left = left[sys.stdout.buffer.write(left) :]
+    sys.stdout.buffer.flush()
 
 
 def _record(message: Message) -> Record:
