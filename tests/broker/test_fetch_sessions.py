@@ -7,6 +7,7 @@ import pytest
 from penstock.broker.fetch_sessions import (
     EVICT_AFTER_MS,
     MAX_PARTITIONS,
+    MAX_SESSION_PARTITIONS,
     MAX_SESSIONS,
     FetchSessions,
     Plan,
@@ -102,11 +103,46 @@ def test_when_all_sessions_are_in_use_the_next_client_fetches_without_one() -> N
     assert opened(sessions, [wanted(0)], now_ms=EVICT_AFTER_MS).session is not None
 
 
+def rows(count: int, first: int = 0) -> list[Wanted]:
+    return [wanted(index) for index in range(first, first + count)]
+
+
 def test_the_partitions_of_all_sessions_are_bounded() -> None:
     sessions = FetchSessions()
-    half = [wanted(index) for index in range(MAX_PARTITIONS // 2 + 1)]
-    first = opened(sessions, half)
-    assert first.session is not None
-    assert opened(sessions, [wanted(index) for index in range(MAX_PARTITIONS // 2)]).session is None
-    planned(sessions.plan(Asked(first.session.id, -1), [], [], 1))
-    assert opened(sessions, [wanted(index) for index in range(MAX_PARTITIONS // 2)]).session is not None
+    full = [opened(sessions, rows(MAX_SESSION_PARTITIONS)) for _ in range(MAX_PARTITIONS // MAX_SESSION_PARTITIONS)]
+    assert full[0].session is not None and full[-1].session is not None
+    assert opened(sessions, rows(1)).session is None
+    planned(sessions.plan(Asked(full[0].session.id, -1), [], [], 1))
+    assert opened(sessions, rows(MAX_SESSION_PARTITIONS)).session is not None
+
+
+def test_a_fetch_of_more_than_a_session_holds_gets_none() -> None:
+    plan = opened(FetchSessions(), rows(MAX_SESSION_PARTITIONS + 1))
+    assert plan.session is None
+    assert len(plan.wanted) == MAX_SESSION_PARTITIONS + 1
+
+
+def test_a_session_that_grows_too_large_is_closed() -> None:
+    sessions = FetchSessions()
+    session = opened(sessions, rows(1)).session
+    assert session is not None
+    planned(sessions.plan(Asked(session.id, 1), rows(MAX_SESSION_PARTITIONS), [], 1))
+    # Nothing new, and as many in place of others, is no growth.
+    planned(sessions.plan(Asked(session.id, 2), rows(1, first=MAX_SESSION_PARTITIONS), [("orders", 0)], 2))
+    refused = sessions.plan(Asked(session.id, 3), rows(1), [], 3)
+    assert isinstance(refused, Refused)
+    assert refused.problem is Problem.FETCH_SESSION_NOT_FOUND
+    assert isinstance(sessions.plan(Asked(session.id, 4), [], [], 4), Refused)
+
+
+def test_sessions_that_grow_together_stay_within_what_all_may_hold() -> None:
+    sessions = FetchSessions()
+    small = opened(sessions, rows(1)).session
+    assert small is not None
+    others = MAX_PARTITIONS // MAX_SESSION_PARTITIONS
+    assert [bool(opened(sessions, rows(MAX_SESSION_PARTITIONS - 1)).session) for _ in range(others)] == [True] * others
+    refused = sessions.plan(Asked(small.id, 1), rows(others, first=1), [], 1)
+    assert isinstance(refused, Refused)
+    assert refused.problem is Problem.FETCH_SESSION_NOT_FOUND
+    # What it held is free again.
+    assert opened(sessions, rows(others)).session is not None

@@ -18,6 +18,8 @@ _LAST_EPOCH = 2**31 - 1
 MAX_SESSIONS = 1000
 # Bounds the memory of all sessions; beyond it clients fetch without one, which always works.
 MAX_PARTITIONS = 200_000
+# One session may grow to this, far beyond what a consumer is assigned, so that no client takes what all share.
+MAX_SESSION_PARTITIONS = 20_000
 # A session that was used more recently is not put out for a new one.
 EVICT_AFTER_MS = 2 * MINUTE_MS
 
@@ -98,12 +100,16 @@ class FetchSessions:
             return Refused(
                 Problem.INVALID_FETCH_SESSION_EPOCH, f"epoch {asked.session_epoch}, expected {session.next_epoch}"
             )
-        self._update(session, wanted, forgotten)
+        if not self._update(session, wanted, forgotten):
+            self._close(session.id)
+            text = f"fetch session {session.id} has grown too large: fetch without a session, or less"
+            return Refused(Problem.FETCH_SESSION_NOT_FOUND, text)
         session.next_epoch = 1 if session.next_epoch == _LAST_EPOCH else session.next_epoch + 1
         session.last_used_ms = now_ms
         return Plan(session, list(session.wanted.values()), incremental=True)
 
-    def _update(self, session: Session, wanted: Iterable[Wanted], forgotten: Iterable[tuple[str | UUID, int]]) -> None:
+    def _update(self, session: Session, wanted: Iterable[Wanted], forgotten: Iterable[tuple[str | UUID, int]]) -> bool:
+        """False when the session has become too large to be kept."""
         before = len(session.wanted)
         for row in wanted:
             known = session.wanted.get(row.key)
@@ -113,9 +119,10 @@ class FetchSessions:
         for key in forgotten:
             session.wanted.pop(key, None)
         self._partition_count += len(session.wanted) - before
+        return len(session.wanted) <= MAX_SESSION_PARTITIONS and self._partition_count <= MAX_PARTITIONS
 
     def _open(self, wanted: dict[tuple[str | UUID, int], Wanted], now_ms: int) -> Session | None:
-        if not wanted or self._partition_count + len(wanted) > MAX_PARTITIONS:
+        if not 0 < len(wanted) <= MAX_SESSION_PARTITIONS or self._partition_count + len(wanted) > MAX_PARTITIONS:
             return None
         if len(self._sessions) >= MAX_SESSIONS and not self._evict(now_ms):
             return None
