@@ -165,7 +165,9 @@ class LogUnderFire(LogModel, RuleBasedStateMachine):
             deletion.run()
         except OSError:
             return
-        self.certain_start = max(self.certain_start, start_offset)
+        # A log that has failed is left alone.
+        if not self.failed:
+            self.certain_start = max(self.certain_start, start_offset)
 
     @precondition(lambda self: not self.failed)
     @rule(part=st.floats(0, 1))

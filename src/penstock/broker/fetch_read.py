@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.broker.fetch_sessions import Wanted
+from penstock.disk.interface import Buffer
 from penstock.errors import PenstockError, Refused
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
@@ -40,7 +41,7 @@ class Row:
         # What the pool has to load.
         self.slice: Slice | None = None
         self.refused: Refused | None = None
-        self.records: list[bytes | bytearray] = []
+        self.records: list[Buffer] = []
         self.high_watermark = -1
         self.start_offset = -1
 
@@ -59,7 +60,7 @@ class Row:
         if not self.records:
             self.refused = Refused.by(error)
 
-    def take(self, data: bytes | bytearray) -> bool:
+    def take(self, data: Buffer) -> bool:
         """Adds what was read; True if more should be read before it is an answer."""
         if not data:
             return False
@@ -97,7 +98,7 @@ class FetchRead:
             self.size += len(data)
             more = row.take(data)
 
-    def loaded(self, row: Row, data: bytes | bytearray) -> None:
+    def loaded(self, row: Row, data: Buffer) -> None:
         """The pool has brought a cold row's bytes; it may be cold again afterwards, further on."""
         if row.take(data) and row.partition is not None:
             self.read_on(row, row.partition)
@@ -130,7 +131,7 @@ def read_all(replicas: Replicas, wanted: Iterable[Wanted], max_bytes: int) -> Fe
     return read
 
 
-def _end_offset(data: bytes | bytearray) -> int:
+def _end_offset(data: Buffer) -> int:
     """Behind the last batch; `data` is a few whole ones."""
     at = 0
     while at < len(data):

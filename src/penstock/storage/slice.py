@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from penstock.disk.interface import File
+from penstock.disk.interface import Buffer, File
 from penstock.errors import PenstockError, Problem
 from penstock.storage.core.selection import Query, Selection, select
 from penstock.storage.segment import Segment
@@ -25,11 +25,11 @@ class Slice:
     def __init__(self, length: int) -> None:
         self.length = length
 
-    def cached(self) -> bytearray | bytes | None:
+    def cached(self) -> Buffer | None:
         """The bytes, if none of them must be waited for."""
         return b""
 
-    def load(self) -> bytes | bytearray:
+    def load(self) -> Buffer:
         """The bytes, all CRCs checked. Blocking.
 
         Raises PenstockError: CORRUPT_RECORDS, OFFSET_NOT_AVAILABLE, STORAGE_FAILED.
@@ -50,7 +50,7 @@ class SearchedSlice(Slice):
         self._interval_bytes = interval_bytes
         self._truncations = segment.truncations
 
-    def cached(self) -> bytearray | bytes | None:
+    def cached(self) -> Buffer | None:
         indexes = self._segment.indexes
         if indexes is None:
             return None
@@ -66,13 +66,13 @@ class SearchedSlice(Slice):
             return None
         return _part(data, selection)
 
-    def load(self) -> bytes | bytearray:
+    def load(self) -> Buffer:
         try:
             return self._load()
         except OSError as error:
             raise unreadable(self._segment.path, error) from error
 
-    def _load(self) -> bytes | bytearray:
+    def _load(self) -> Buffer:
         indexes = self._segment.ready_indexes(self._interval_bytes)
         data, position, selection = self._search(indexes)
         if selection.fault and selection.start == selection.end:
@@ -124,7 +124,7 @@ class TailSlice(SearchedSlice):
         self._position = position
         self.length = length
 
-    def cached(self) -> bytearray | bytes | None:
+    def cached(self) -> Buffer | None:
         if self._segment.truncations != self._truncations:
             return None
         return _read_cached(self._file, self._position, self.length)
@@ -145,7 +145,6 @@ def _read_cached(file: File, position: int, length: int) -> bytearray | None:
         return None
 
 
-def _part(data: bytes | bytearray, selection: Selection) -> bytes | bytearray:
-    if selection.start == 0 and selection.end == len(data):
-        return data
-    return data[selection.start : selection.end]
+def _part(data: bytes | bytearray, selection: Selection) -> Buffer:
+    """A view: what was read may be a megabyte, and on its way to a client nobody copies it again."""
+    return memoryview(data)[selection.start : selection.end]

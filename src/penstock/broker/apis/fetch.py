@@ -24,6 +24,7 @@ from penstock.broker.fetch_sessions import FetchSessions, Plan, Wanted
 from penstock.broker.fetch_wait import FetchWait
 from penstock.broker.reply_memory import ReplyMemory
 from penstock.clock import Clock
+from penstock.disk.interface import Buffer
 from penstock.errors import PenstockError, Refused
 from penstock.later import Later, awaiting
 from penstock.replication.replicas import Replicas
@@ -127,8 +128,8 @@ class Fetch:
         return _response(request, plan, read.rows)
 
 
-def _load(slices: list[Slice | None]) -> list[bytes | bytearray | PenstockError]:
-    results: list[bytes | bytearray | PenstockError] = []
+def _load(slices: list[Slice | None]) -> list[Buffer | PenstockError]:
+    results: list[Buffer | PenstockError] = []
     for part in slices:
         try:
             results.append(part.load() if part is not None else b"")
