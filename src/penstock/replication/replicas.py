@@ -53,7 +53,6 @@ class Replicas:
         self._clock = clock
         self._topics: dict[str, list[Partition]] = {}
         self._names: dict[UUID, str] = {}
-        self._moving_start = asyncio.Lock()
         # When an append last failed for want of space.
         self.disk_full_ms: int | None = None
 
@@ -208,13 +207,11 @@ class Replicas:
         if not 0 <= wanted <= partition.high_watermark:
             text = f"offset {wanted} is not between 0 and the high watermark {partition.high_watermark}"
             return Refused(Problem.OFFSET_OUT_OF_RANGE, text)
-        # One after another, so that a start never moves back.
-        async with self._moving_start:
-            try:
-                loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self._pool, partition.log.delete_records, wanted)
-            except PenstockError as error:
-                return Refused.by(error)
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._pool, partition.log.write_start, wanted)
+        except PenstockError as error:
+            return Refused.by(error)
+        return partition.log.move_start(wanted)
 
     @property
     def directory(self) -> str:
