@@ -267,6 +267,7 @@ def test_the_assignor_that_most_ask_for_is_used() -> None:
     ("change", "problem"),
     [
         ({"group_id": ""}, Problem.INVALID_GROUP_ID),
+        ({"group_id": "g" * 1025}, Problem.INVALID_GROUP_ID),
         ({"instance_id": ""}, Problem.INVALID_REQUEST),
         ({"rack_id": ""}, Problem.INVALID_REQUEST),
         ({"member_epoch": -3}, Problem.INVALID_REQUEST),

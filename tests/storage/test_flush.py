@@ -118,6 +118,24 @@ def test_no_descriptor_left_is_a_refusal_and_no_end() -> None:
     assert list(contents(log)) == [0, 1]
 
 
+def test_a_sync_for_which_no_descriptor_is_left_can_begin_later() -> None:
+    disk = PowerCutDisk()
+    log = opened(disk, flush_policy="os", index_interval_bytes=100)
+    for _ in range(50):
+        append(log, batch_of(b"x" * 100))
+    again = opened(disk, flush_policy="os", index_interval_bytes=100)
+    again.segments[-1].release_file()
+    disk.fail_next("open", errno.EMFILE, path_part=".log")
+    with pytest.raises(OSError, match="Too many open files"):
+        again.begin_sync(checkpoint=True)
+    assert again.failure is None
+    again.close()
+    third = opened(disk, index_interval_bytes=100)
+    assert (third.end_offset, third.recovery.indexes_rebuilt) == (50, 0)
+    names = [f"{DIRECTORY}/{name}" for name in disk.list_directory(DIRECTORY) if name.endswith(".index")]
+    assert [disk.open(name).size() > 0 for name in names] == [True]
+
+
 def test_reading_many_segments_keeps_few_of_them_open(tmp_path: Path) -> None:
     settings = LogSettings(segment_bytes=1024)
     log = Log.open(LocalDisk(), f"{tmp_path}/p", settings, now_ms=NOW_MS)

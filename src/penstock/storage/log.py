@@ -161,7 +161,7 @@ class Log(LogState):
         """What has to be synced, for a pool thread to `run`; None if nothing, or if a ticket is out already.
 
         With `now_ms`, None as well while flush.policy=os does not ask for a sync yet. With `checkpoint`, and when the
-        log has fallen idle, also what only the next start would miss.
+        log has fallen idle, also what only the next start would miss. Raises OSError; then nothing has changed.
         """
         if self.failure is not None or self.commit.in_flight:
             return None
@@ -171,8 +171,14 @@ class Log(LogState):
         if now_ms is not None and not unsaved and not self.sync_is_due(now_ms):
             return None
         then = self.gather_checkpoint() if unsaved or self.checkpoint_is_due() else None
+        try:
+            ticket = self.commit.begin(self.active, self.end_offset, then)
+        except OSError as error:
+            if then is not None:
+                self.checkpoint_written(error)
+            raise
         self.synced_bytes = self.appended_bytes
-        return self.commit.begin(self.active, self.end_offset, then)
+        return ticket
 
     def finish_sync(self, ticket: SyncTicket) -> None:
         """The ticket has run without an error."""
