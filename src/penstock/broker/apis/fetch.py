@@ -68,7 +68,8 @@ class Fetch:
         if isinstance(plan, Refused):
             return FetchResponse([], code_of(plan))
         read = self._read(request, plan)
-        if read.failed or read.size >= request.min_bytes or request.max_wait_ms <= 0:
+        # Without partitions there is nothing to wait for: it closes a session, say.
+        if read.failed or not read.rows or read.size >= request.min_bytes or request.max_wait_ms <= 0:
             return self._answer(request, plan, read)
         return self._park(request, plan, read, caller)
 

@@ -1,0 +1,25 @@
+"""When a fetch is answered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kio.static.primitive import i32
+from tests.bad_input import requests
+from tests.bad_input.raw import RawConnection
+
+from penstock.testing import node
+
+# Longer than the connection waits for an answer.
+MAX_WAIT_MS = 60_000
+
+
+def test_a_fetch_of_nothing_is_answered_at_once() -> None:
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        assert connection.ask(requests.create_topic("orders")).topics[0].error_code == 0
+        opening = replace(requests.fetch("orders"), session_epoch=i32(0))
+        session_id = connection.ask(opening).session_id
+        assert session_id > 0
+        closing = replace(opening, session_id=session_id, session_epoch=i32(-1), topics=())
+        answer = connection.ask(replace(closing, max_wait=requests.timeout(MAX_WAIT_MS)))
+        assert (answer.error_code, answer.session_id, answer.responses) == (0, 0, ())
