@@ -19,6 +19,9 @@ _FIELDS = {
     "magic": (16, ">b"),
     "attributes": (21, ">h"),
     "last_offset_delta": (23, ">i"),
+    "producer_id": (43, ">q"),
+    "producer_epoch": (51, ">h"),
+    "base_sequence": (53, ">i"),
     "record_count": (57, ">i"),
 }
 

@@ -25,7 +25,7 @@ def check_produced(records: memoryview, max_bytes: int) -> BatchHeader:
         )
     if not crc_matches(records, header):
         raise PenstockError(Problem.CORRUPT_RECORDS, "the batch does not match its CRC: it changed on its way here")
-    if header.attributes & ~0x17 or header.compression > _NEWEST_COMPRESSION:
+    if header.attributes & ~0x07 or header.compression > _NEWEST_COMPRESSION:
         _check_attributes(header)
     if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
         raise _invalid(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
@@ -33,11 +33,8 @@ def check_produced(records: memoryview, max_bytes: int) -> BatchHeader:
     room = (size - HEADER_BYTES) // _SMALLEST_RECORD_BYTES
     if header.record_count > room and not header.compression:
         raise _invalid(f"{size - HEADER_BYTES} bytes cannot hold {header.record_count} records")
-    if header.producer_id >= 0:
-        if header.producer_epoch < 0 or header.base_sequence < 0:
-            raise _invalid("a batch with a producer id needs a producer epoch and a sequence")
-    elif header.is_transactional:
-        raise _invalid("a transactional batch needs a producer id")
+    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
+        raise _invalid("a batch with a producer id needs a producer epoch and a sequence")
     return header
 
 
@@ -79,6 +76,9 @@ def _check_attributes(header: BatchHeader) -> None:
         raise PenstockError(Problem.INVALID_TIMESTAMP, "producers may not set the LogAppendTime flag")
     if header.compression > _NEWEST_COMPRESSION:
         raise PenstockError(Problem.UNSUPPORTED_COMPRESSION, f"compression {header.compression} is unknown")
+    if header.is_transactional:
+        # No marker would ever end its transaction, and readers of committed records would wait for one.
+        raise _invalid("there are no transactions here yet: send batches without transactional.id")
     raise _invalid(f"attributes {header.attributes:#x} have bits that are not defined")
 
 
