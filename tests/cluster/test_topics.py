@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from random import Random
 
 import pytest
@@ -11,7 +12,7 @@ from tests.disk.power import PowerCutDisk
 from tests.replication.world import values_in
 
 from penstock.cluster.core.image import TopicImage
-from penstock.cluster.topics import NewTopic
+from penstock.cluster.topics import ConfigChange, NewTopic
 from penstock.errors import Problem, Refused
 
 
@@ -81,16 +82,46 @@ def test_a_refused_topic_leaves_nothing_behind(new: NewTopic, problem: Problem) 
     alive(memory, look)
 
 
+def replaced_by(config: Mapping[str, str]) -> ConfigChange:
+    return lambda _: config
+
+
 def test_validation_alone_changes_nothing() -> None:
     async def use(running: Cluster) -> None:
         assert isinstance(await running.topics.create(NewTopic("orders", 3), validate_only=True), TopicImage)
         assert running.names() == []
         before = await running.made("orders", 3)
         assert isinstance(await running.topics.grow("orders", 5, None, validate_only=True), TopicImage)
-        config = {"retention.ms": "1"}
-        assert isinstance(await running.topics.configure("orders", config, validate_only=True), TopicImage)
+        change = replaced_by({"retention.ms": "1"})
+        assert isinstance(await running.topics.configure("orders", change, validate_only=True), TopicImage)
         assert running.image.topic("orders") == before
         assert running.partition("orders").log.settings.retention_ms != 1
+
+    alive(PowerCutDisk(), use)
+
+
+def test_of_many_who_change_settings_at_once_none_is_lost() -> None:
+    names = ["retention.ms", "retention.bytes", "segment.ms", "flush.ms", "delete.retention.ms", "flush.messages"]
+
+    def adding(name: str) -> ConfigChange:
+        return lambda current: {**current, name: "7000"}
+
+    async def use(running: Cluster) -> None:
+        await running.made("orders", 1)
+        await asyncio.gather(*(running.topics.configure("orders", adding(name), validate_only=False) for name in names))
+        topic = running.image.topic("orders")
+        assert topic is not None and topic.config == dict.fromkeys(names, "7000")
+
+    alive(PowerCutDisk(), use)
+
+
+def test_a_change_may_refuse() -> None:
+    refusal = Refused(Problem.INVALID_REQUEST, "not today")
+
+    async def use(running: Cluster) -> None:
+        before = await running.made("orders", 1)
+        assert await running.topics.configure("orders", lambda _: refusal, validate_only=False) == refusal
+        assert running.image.topic("orders") == before
 
     alive(PowerCutDisk(), use)
 
@@ -172,12 +203,12 @@ def test_settings_count_at_once_and_replace_those_before() -> None:
 
     async def configure(running: Cluster) -> None:
         await running.made("orders", 1, **{"retention.ms": "1000"})
-        refused = await running.topics.configure("orders", {"retention.ms": "-5"}, validate_only=False)
+        refused = await running.topics.configure("orders", replaced_by({"retention.ms": "-5"}), validate_only=False)
         assert isinstance(refused, Refused) and refused.problem is Problem.INVALID_CONFIG
         assert running.partition("orders").log.settings.retention_ms == 1000
-        changed = await running.topics.configure("orders", {"segment.bytes": "4096"}, validate_only=False)
+        changed = await running.topics.configure("orders", replaced_by({"segment.bytes": "4096"}), validate_only=False)
         assert isinstance(changed, TopicImage)
-        unknown = await running.topics.configure("invoices", {}, validate_only=False)
+        unknown = await running.topics.configure("invoices", replaced_by({}), validate_only=False)
         assert isinstance(unknown, Refused) and unknown.problem is Problem.UNKNOWN_TOPIC_OR_PARTITION
         look(running)
 

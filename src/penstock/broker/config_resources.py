@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 
 from penstock.broker.config_rows import ConfigRow, TopicConfigs, node_rows
 from penstock.cluster.core.image import Image, TopicImage
-from penstock.cluster.topics import Topics
+from penstock.cluster.topics import ConfigChange, Topics
 from penstock.config.setting import Section
 from penstock.errors import Problem, Refused
 
@@ -39,21 +39,15 @@ class ConfigResources:
             return node_rows(self._sections)
         return Refused(Problem.INVALID_REQUEST, f"resources of type {resource_type} have no settings here")
 
-    def current(self, resource_type: int, name: str) -> Mapping[str, str] | Refused:
-        """What is set for the resource itself, to be changed and given to `replace`."""
+    async def alter(self, resource_type: int, name: str, change: ConfigChange, validate_only: bool) -> Refused | None:
         if resource_type == ResourceType.TOPIC:
-            topic = self._topic(name)
-            return topic if isinstance(topic, Refused) else topic.config
+            result = await self._topics.configure(name, change, validate_only)
+            return result if isinstance(result, Refused) else None
         if resource_type == ResourceType.BROKER:
             return Refused(
                 Problem.INVALID_REQUEST, "a broker's settings are given at its start: change its file or flags"
             )
         return Refused(Problem.INVALID_REQUEST, f"resources of type {resource_type} have no settings here")
-
-    async def replace(self, name: str, config: Mapping[str, str], validate_only: bool) -> Refused | None:
-        """Only topics get here."""
-        result = await self._topics.configure(name, config, validate_only)
-        return result if isinstance(result, Refused) else None
 
     def _topic(self, name: str) -> TopicImage | Refused:
         topic = self._image.topic(name)

@@ -4,7 +4,7 @@ whoever follows it. What is answered is on disk."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -37,6 +37,10 @@ class NewTopic:
     # Replicas by partition; empty: the broker places them.
     assignment: Mapping[int, Sequence[int]] = field(default_factory=dict)
     config: Mapping[str, str] = field(default_factory=dict)
+
+
+# From everything that is set for a topic to everything that shall be.
+ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str] | Refused]
 
 
 class Follower(Protocol):
@@ -140,12 +144,15 @@ class Topics:
                 return Refused.by(error)
             return grown
 
-    async def configure(self, name: str, config: Mapping[str, str], validate_only: bool) -> TopicImage | Refused:
-        """`config` is everything that shall be set for the topic from now on."""
+    async def configure(self, name: str, change: ConfigChange, validate_only: bool) -> TopicImage | Refused:
+        """Nothing else changes the settings between what `change` is given and what it makes of them."""
         async with self._turn:
             topic = self._image.topic(name)
             if topic is None:
                 return _unknown(name)
+            config = change(topic.config)
+            if isinstance(config, Refused):
+                return config
             try:
                 check_config(config)
                 changed = replace(topic, config=dict(config))

@@ -26,11 +26,10 @@ class AlterConfigs:
         return AlterConfigsResponse(throttle_time=NO_THROTTLE, responses=tuple(rows))
 
     async def _alter(self, resource: AlterConfigsResource, validate_only: bool) -> Refused | None:
-        current = self._resources.current(resource.resource_type, resource.resource_name)
-        if isinstance(current, Refused):
-            return current
         wanted = {row.name: row.value for row in resource.configs if row.value is not None}
-        return await self._resources.replace(resource.resource_name, wanted, validate_only)
+        return await self._resources.alter(
+            resource.resource_type, resource.resource_name, lambda _: wanted, validate_only
+        )
 
 
 def _row(resource: AlterConfigsResource, refused: Refused | None) -> AlterConfigsResourceResponse:

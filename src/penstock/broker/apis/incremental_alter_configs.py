@@ -49,13 +49,12 @@ class IncrementalAlterConfigs:
         return IncrementalAlterConfigsResponse(throttle_time=NO_THROTTLE, responses=tuple(rows))
 
     async def _alter(self, resource: AlterConfigsResource, validate_only: bool) -> Refused | None:
-        current = self._resources.current(resource.resource_type, resource.resource_name)
-        if isinstance(current, Refused):
-            return current
-        wanted = changed(current, resource.configs)
-        if isinstance(wanted, Refused):
-            return wanted
-        return await self._resources.replace(resource.resource_name, wanted, validate_only)
+        return await self._resources.alter(
+            resource.resource_type,
+            resource.resource_name,
+            lambda current: changed(current, resource.configs),
+            validate_only,
+        )
 
 
 def changed(current: Mapping[str, str], changes: tuple[AlterableConfig, ...]) -> dict[str, str] | Refused:
