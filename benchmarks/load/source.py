@@ -45,7 +45,17 @@ class Source:
                 raise LoadFailed(f"{count} messages found no room within {PATIENCE_S:.0f} s")
 
     def send_one(self, value: bytes) -> None:
-        self._producer.produce(self._topic, value)
+        # Answered messages make room only when somebody looks.
+        self._producer.poll(0)
+        deadline_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self._producer.produce(self._topic, value)
+                return
+            except BufferError:
+                if time.monotonic() > deadline_s:
+                    raise LoadFailed(f"a message found no room within {PATIENCE_S:.0f} s") from None
+                self._producer.poll(_WAIT_FOR_ROOM_S)
 
     def finish(self) -> None:
         """Returns when everything queued has been answered."""
