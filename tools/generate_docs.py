@@ -17,6 +17,7 @@ import typer
 import penstock.broker.apis
 from penstock.broker.api import Api
 from penstock.cli.main import app
+from penstock.config.fixed import FIXED_SETTINGS, FixedSetting
 from penstock.config.load import environment_name
 from penstock.config.setting import Scope, Section, Setting, settings_of
 from penstock.config.settings import Settings
@@ -43,6 +44,7 @@ def settings_page() -> str:
     ]
     for name, section in Settings().sections():
         lines += ["", f"## {name}", "", *_section_doc(section), *_section_rows(type(section))]
+    lines += ["", "## fixed", "", *_fixed_rows()]
     return "\n".join(lines) + "\n"
 
 
@@ -58,6 +60,15 @@ def _section_rows(section: type[Section]) -> Iterator[str]:
     for item in settings_of(section):
         dynamic = " *Dynamic.*" if item.dynamic else ""
         yield f"| `{item.name}` | {_default(item)} | {_values(item)} | {_cell(item.doc)}{dynamic} |"
+
+
+def _fixed_rows() -> Iterator[str]:
+    yield inspect.getdoc(sys.modules[FixedSetting.__module__]) or ""
+    yield ""
+    yield "| name | value | why |"
+    yield "|---|---|---|"
+    for fixed in FIXED_SETTINGS.values():
+        yield f"| `{fixed.name}` | {f'`{fixed.value}`' if fixed.value else 'empty'} | {_cell(fixed.why)} |"
 
 
 def _default(item: Setting) -> str:

@@ -1,4 +1,4 @@
-"""Changes of a topic's settings over the wire."""
+"""A topic's settings over the wire."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from tests.bad_input.raw import RawConnection
 
 from penstock.testing import node
 
+INVALID_CONFIG = 40
+SET_FOR_THE_TOPIC = 1
+SET_BY_NOBODY = 5
+
 TOPIC = i8(2)
 NAMES = [
     "retention.ms", "retention.bytes", "segment.ms", "flush.ms", "flush.messages", "delete.retention.ms",
@@ -29,10 +33,11 @@ def setting(topic: str, name: str, value: str) -> IncrementalAlterConfigsRequest
     return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
 
 
-def settings_of(connection: RawConnection, topic: str) -> dict[str, str]:
+def described(connection: RawConnection, topic: str) -> dict[str, tuple[str, int]]:
+    """Value and source of every setting."""
     resource = DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=None)
     request = DescribeConfigsRequest(resources=(resource,), include_synonyms=False, include_documentation=False)
-    return {row.name: row.value for row in connection.ask(request).results[0].configs}
+    return {row.name: (row.value, row.config_source) for row in connection.ask(request).results[0].configs}
 
 
 def test_changes_that_come_together_all_hold() -> None:
@@ -43,5 +48,60 @@ def test_changes_that_come_together_all_hold() -> None:
         sent = [connection.send(request) for connection, request in zip(connections, asked, strict=True)]
         for connection, request, correlation_id in zip(connections, asked, sent, strict=True):
             assert connection.receive(request, correlation_id).responses[0].error_code == 0
-        now = settings_of(connections[0], "orders")
-        assert {name: now[name] for name in NAMES} == dict.fromkeys(NAMES, "7000")
+        now = described(connections[0], "orders")
+        assert {name: now[name] for name in NAMES} == dict.fromkeys(NAMES, ("7000", SET_FOR_THE_TOPIC))
+
+
+# As Terraform, Spring, MirrorMaker or a Kafka administrator send them.
+HELD = {
+    "min.insync.replicas": "1",
+    "compression.type": "producer",
+    "unclean.leader.election.enable": "false",
+    "segment.index.bytes": "10485760",
+    "segment.jitter.ms": "0",
+    "preallocate": "false",
+    "message.downconversion.enable": "true",
+    "remote.storage.enable": "false",
+    "local.retention.ms": "-2",
+    "local.retention.bytes": "-2",
+    "leader.replication.throttled.replicas": "",
+    "follower.replication.throttled.replicas": "",
+}
+PROMISES = {
+    "min.insync.replicas": "2",
+    "compression.type": "zstd",
+    "unclean.leader.election.enable": "true",
+    "segment.index.bytes": "1024",
+    "segment.jitter.ms": "1000",
+    "preallocate": "true",
+    "message.downconversion.enable": "maybe",
+    "remote.storage.enable": "true",
+    "local.retention.ms": "1000",
+    "local.retention.bytes": "1000",
+    "leader.replication.throttled.replicas": "*",
+    "follower.replication.throttled.replicas": "0:1",
+}
+
+
+def test_what_holds_anyway_is_accepted_and_shown() -> None:
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        for topic, configs in (("given", HELD), ("plain", {})):
+            (row,) = connection.ask(requests.create_topic(topic, configs=configs)).topics
+            assert row.error_code == 0, row.error_message
+        given, plain = described(connection, "given"), described(connection, "plain")
+        assert {name: given[name] for name in HELD} == {name: (text, SET_FOR_THE_TOPIC) for name, text in HELD.items()}
+        held = {**HELD, "message.downconversion.enable": "false"}
+        assert {name: plain[name] for name in HELD} == {name: (text, SET_BY_NOBODY) for name, text in held.items()}
+
+
+def test_what_does_not_hold_is_refused_with_a_reason() -> None:
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        assert connection.ask(requests.create_topic("orders")).topics[0].error_code == 0
+        before = described(connection, "orders")
+        for name, value in PROMISES.items():
+            (row,) = connection.ask(setting("orders", name, value)).responses
+            assert row.error_code == INVALID_CONFIG, name
+            assert name in row.error_message
+        (row,) = connection.ask(requests.create_topic("safe", configs={"min.insync.replicas": "2"})).topics
+        assert (row.error_code, "there is one broker" in row.error_message) == (INVALID_CONFIG, True)
+        assert described(connection, "orders") == before

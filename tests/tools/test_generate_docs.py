@@ -10,7 +10,9 @@ from penstock.config.settings import known_settings
 def test_every_setting_is_on_its_page_with_default_and_meaning() -> None:
     page = settings_page()
     assert [name for name in known_settings() if f"| `{name}` | " not in page] == []
-    assert "| `retention.ms` | `1209600000` | whole number, at least -1 | How long records stay;" in page
+    limits = "whole number, at least -1, at most 9223372036854775807"
+    assert f"| `retention.ms` | `1209600000` | {limits} | How long records stay;" in page
+    assert "| `compression.type` | `producer` | batches are stored as their producer compressed them |" in page
     assert "PENSTOCK_RETENTION_MS" in page
 
 

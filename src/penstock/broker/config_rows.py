@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from penstock.cluster.core.image import TopicImage
+from penstock.config.fixed import FIXED_SETTINGS, FixedSetting
 from penstock.config.log import LogSettings
 from penstock.config.setting import Section, Setting, settings_of
 
@@ -49,15 +50,24 @@ class TopicConfigs:
         self._node = node
 
     def of(self, topic: TopicImage) -> list[ConfigRow]:
-        return [self._row(setting, topic.config) for setting in settings_of(LogSettings)]
+        inherited = [
+            _node_row(each, getattr(self._node, each.field), read_only=False) for each in settings_of(LogSettings)
+        ]
+        inherited += map(_fixed_row, FIXED_SETTINGS.values())
+        return [_overridden(row, topic.config) for row in inherited]
 
-    def _row(self, setting: Setting, config: Mapping[str, str]) -> ConfigRow:
-        inherited = _node_row(setting, getattr(self._node, setting.field), read_only=False)
-        if setting.name not in config:
-            return inherited
-        text = config[setting.name]
-        synonyms = ((setting.name, text, Source.TOPIC), *inherited.synonyms)
-        return inherited._replace(value=text, source=Source.TOPIC, synonyms=synonyms)
+
+def _overridden(row: ConfigRow, config: Mapping[str, str]) -> ConfigRow:
+    if row.name not in config:
+        return row
+    text = config[row.name]
+    return row._replace(value=text, source=Source.TOPIC, synonyms=((row.name, text, Source.TOPIC), *row.synonyms))
+
+
+def _fixed_row(fixed: FixedSetting) -> ConfigRow:
+    synonyms = ((fixed.name, fixed.value, Source.DEFAULT),)
+    doc = f"Only {fixed.value!r} can be had: {fixed.why}."
+    return ConfigRow(fixed.name, fixed.value, Source.DEFAULT, False, _type_of_kind(fixed.kind), doc, synonyms)
 
 
 def node_rows(sections: Iterable[Section]) -> list[ConfigRow]:
@@ -78,8 +88,13 @@ def _node_row(setting: Setting, value: Any, read_only: bool) -> ConfigRow:
 
 
 def _type_of(setting: Setting) -> ConfigType:
-    if setting.name == "cleanup.policy":
-        return ConfigType.LIST
-    return {bool: ConfigType.BOOLEAN, int: ConfigType.LONG, float: ConfigType.DOUBLE}.get(
-        setting.kind, ConfigType.STRING
-    )
+    return ConfigType.LIST if setting.name == "cleanup.policy" else _type_of_kind(setting.kind)
+
+
+def _type_of_kind(kind: type) -> ConfigType:
+    return {
+        bool: ConfigType.BOOLEAN,
+        int: ConfigType.LONG,
+        float: ConfigType.DOUBLE,
+        list: ConfigType.LIST,
+    }.get(kind, ConfigType.STRING)

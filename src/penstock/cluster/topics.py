@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from penstock.cluster.core.image import INTERNAL_TOPICS, Image, PartitionImage, TopicImage
 from penstock.cluster.core.topic_rules import check_name, check_partition_count
+from penstock.config.fixed import FIXED_SETTINGS
 from penstock.config.log import LogSettings
 from penstock.config.setting import settings_of
 from penstock.coordination.interface import Change, Create, Node, Remove, Replace, Store
@@ -259,6 +260,9 @@ class Topics:
 def check_config(config: Mapping[str, str]) -> None:
     known = {setting.name: setting for setting in settings_of(LogSettings)}
     for name, text in config.items():
+        if name in FIXED_SETTINGS:
+            FIXED_SETTINGS[name].check(text)
+            continue
         if name not in known:
             raise PenstockError(Problem.INVALID_CONFIG, f"unknown topic setting {name!r}; known: {', '.join(known)}")
         known[name].parse(text)
