@@ -8,6 +8,7 @@ from tests.bad_input.batches import bomb, good_batch, tampered
 from tests.bad_input.broker import Broker
 
 MIB = 1024 * 1024
+GZIP = 1
 CORRUPT_MESSAGE = 2
 MESSAGE_TOO_LARGE = 10
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
@@ -92,6 +93,16 @@ def test_a_compacted_topic_needs_keys(broker: Broker) -> None:
     topic = broker.topic({"cleanup.policy": "compact"})
     assert produce(broker, topic, good_batch(key=None)) == INVALID_RECORD
     assert high_watermark(broker, topic) == 0
+
+
+def test_a_compacted_topic_looks_at_so_many_records(broker: Broker) -> None:
+    """While it does, everybody waits."""
+    if not broker.is_penstock:
+        pytest.skip("Apache Kafka has threads for it")
+    topic = broker.topic({"cleanup.policy": "compact"})
+    assert produce(broker, topic, good_batch(100_001, value=b"", codec=GZIP)) == INVALID_RECORD
+    assert high_watermark(broker, topic) == 0
+    assert produce(broker, topic, good_batch(100_000, value=b"", codec=GZIP)) == 0
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])

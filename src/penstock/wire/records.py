@@ -73,6 +73,37 @@ def records_of(batch: bytes | bytearray | memoryview, *, limit_bytes: int) -> It
     While iterating it raises PenstockError: INVALID_RECORD, CORRUPT_RECORDS (cannot be decompressed),
     RECORDS_TOO_LARGE, UNSUPPORTED_COMPRESSION, UNSUPPORTED_RECORD_FORMAT.
     """
+    header = _checked_header(batch)
+    if header.record_count == 0 and len(batch) == HEADER_BYTES:
+        # What compaction leaves of a batch to keep its producer's sequence; its compression says nothing.
+        return
+    payload = _payload(batch, header, limit_bytes)
+    try:
+        yield from _parse(payload, header)
+    except IndexError:
+        raise _beyond_the_end() from None
+    except _Malformed as error:
+        raise _invalid(str(error)) from None
+
+
+def check_keys(batch: bytes | bytearray | memoryview, *, limit_bytes: int, limit_elements: int) -> None:
+    """PenstockError unless `records_of` can read the batch and every record has a key.
+
+    It builds no records and looks at no more than `limit_elements` records and headers: for the event loop.
+    """
+    header = _checked_header(batch)
+    if header.record_count > limit_elements:
+        raise _too_many(limit_elements)
+    payload = _payload(batch, header, limit_bytes)
+    try:
+        _walk(payload, header, limit_elements)
+    except IndexError:
+        raise _beyond_the_end() from None
+    except _Malformed as error:
+        raise _invalid(str(error)) from None
+
+
+def _checked_header(batch: bytes | bytearray | memoryview) -> BatchHeader:
     if len(batch) < HEADER_BYTES:
         raise _invalid(f"a batch has at least {HEADER_BYTES} bytes, not {len(batch)}")
     header = read_header(batch)
@@ -80,18 +111,67 @@ def records_of(batch: bytes | bytearray | memoryview, *, limit_bytes: int) -> It
         raise PenstockError(Problem.UNSUPPORTED_RECORD_FORMAT, f"record format {header.magic} is not supported")
     if header.size != len(batch):
         raise _invalid(f"the batch says that it has {header.size} bytes, but it has {len(batch)}")
-    if header.record_count == 0 and len(batch) == HEADER_BYTES:
-        # What compaction leaves of a batch to keep its producer's sequence; its compression says nothing.
-        return
+    return header
+
+
+def _payload(batch: bytes | bytearray | memoryview, header: BatchHeader, limit_bytes: int) -> bytes | bytearray:
     payload = decompress(header.compression, memoryview(batch)[HEADER_BYTES:], limit_bytes=limit_bytes)
     if not 0 <= header.record_count <= len(payload) // _SMALLEST_RECORD_BYTES:
         raise _invalid(f"{len(payload)} bytes cannot hold {header.record_count} records")
-    try:
-        yield from _parse(payload, header)
-    except IndexError:
-        raise _invalid("a record goes beyond the end of its batch") from None
-    except _Malformed as error:
-        raise _invalid(str(error)) from None
+    return payload
+
+
+def _walk(payload: bytes | bytearray, header: BatchHeader, limit_elements: int) -> None:
+    """Like `_parse`, and refuses what it refuses; as few operations per record as that takes."""
+    header_budget = limit_elements - header.record_count
+    previous_delta, last_delta = -1, header.last_offset_delta
+    position = 0
+    for _ in range(header.record_count):
+        length, position = _varint(payload, position, _INT32_BITS)
+        end = position + length
+        if length < 0 or end > len(payload):
+            raise _Malformed(f"a record of {length} bytes does not fit")
+        _, position = _varint(payload, position + 1, _INT64_BITS)
+        delta, position = _varint(payload, position, _INT32_BITS)
+        if not previous_delta < delta <= last_delta:
+            raise _Malformed(f"offset delta {delta} after {previous_delta}, of {last_delta}")
+        previous_delta = delta
+        length, position = _varint(payload, position, _INT32_BITS)
+        if length < 0:
+            raise _Malformed("a compacted topic needs a key in every record")
+        position = _skip_nullable_bytes(payload, position + length, end)
+        count, position = _varint(payload, position, _INT32_BITS)
+        if count:
+            header_budget -= count
+            if header_budget < 0:
+                raise _too_many(limit_elements)
+            position = _skip_headers(payload, position, end, count)
+        if position != end:
+            raise _Malformed(f"a record ends {end - position:+} bytes from where its length says")
+    if position != len(payload):
+        raise _Malformed(f"{len(payload) - position} bytes follow the last of {header.record_count} records")
+
+
+def _skip_headers(payload: bytes | bytearray, position: int, end: int, count: int) -> int:
+    if count < 0:
+        raise _Malformed(f"{count} headers do not fit")
+    for _ in range(count):
+        length, position = _varint(payload, position, _INT32_BITS)
+        if length < 0:
+            raise _Malformed("a header has no key")
+        position = _skip_nullable_bytes(payload, position + length, end)
+    return position
+
+
+def _skip_nullable_bytes(payload: bytes | bytearray, position: int, end: int) -> int:
+    length, position = _varint(payload, position, _INT32_BITS)
+    if length < 0:
+        if length != -1:
+            raise _Malformed(f"a length of {length}")
+        return position
+    if position + length > end:
+        raise _Malformed(f"a field of {length} bytes goes beyond its record")
+    return position + length
 
 
 def _parse(payload: bytes | bytearray, header: BatchHeader) -> Iterator[Record]:
@@ -254,6 +334,17 @@ def _put_varint(body: bytearray, value: int) -> None:
         body.append((value & 0x7F) | 0x80)
         value >>= 7
     body.append(value)
+
+
+def _beyond_the_end() -> PenstockError:
+    return _invalid("a record goes beyond the end of its batch")
+
+
+def _too_many(limit_elements: int) -> PenstockError:
+    return _invalid(
+        f"a batch for a compacted topic may have {limit_elements} records and headers, this one has more: "
+        "send smaller batches"
+    )
 
 
 def _invalid(text: str) -> PenstockError:
