@@ -125,18 +125,28 @@ def test_the_most_elements_that_a_request_can_hold() -> None:
     assert peak_bytes(lambda: decode(9, 9, memoryview(body))) + len(body) <= 64 * MIB
 
 
-def test_a_produce_request_takes_its_frame_and_a_mebibyte() -> None:
+def produce_body(topics: int, partitions: int) -> memoryview:
     row = struct.pack(">ib", 0, 1) + b"\0"
+    topic = _varint(len(WIDE.encode()) + 1) + WIDE.encode() + _varint(partitions + 1) + row * partitions + b"\0"
+    return memoryview(b"\0" + struct.pack(">hi", 1, 1) + _varint(topics + 1) + topic * topics + b"\0")
 
-    def body(partitions: int) -> memoryview:
-        topic = b"\2t" + _varint(partitions + 1) + row * partitions + b"\0"
-        return memoryview(b"\0" + struct.pack(">hi", 1, 1) + b"\2" + topic + b"\0")
 
-    most = body(MAX_PRODUCE_ELEMENTS - 1)
+def test_a_produce_request_takes_its_frame_and_a_mebibyte() -> None:
+    most = produce_body(1, MAX_PRODUCE_ELEMENTS - 1)
     assert len(read_produce_request(most, 0, 9).topics[0].partitions) == MAX_PRODUCE_ELEMENTS - 1
     assert peak_bytes(lambda: read_produce_request(most, 0, 9)) <= MIB
     with pytest.raises(Malformed, match=f"more than {MAX_PRODUCE_ELEMENTS} elements"):
-        read_produce_request(body(MAX_PRODUCE_ELEMENTS), 0, 9)
+        read_produce_request(produce_body(1, MAX_PRODUCE_ELEMENTS), 0, 9)
+
+
+def test_a_produce_request_of_many_topics_takes_its_frame_and_so_much() -> None:
+    """A topic is an object of its own, so there are more than a mebibyte of them before there are too many."""
+    shapes = {"one partition each": (10_000, 1), "no partition at all": (MAX_PRODUCE_ELEMENTS, 0)}
+    for name, (topics, partitions) in shapes.items():
+        body = produce_body(topics, partitions)
+        assert len(read_produce_request(body, 0, 9).topics) == topics
+        assert peak_bytes(lambda: read_produce_request(body, 0, 9)) <= 350 * topics, name  # noqa: B023
+    assert peak_bytes(lambda: read_produce_request(produce_body(1000, 9), 0, 9)) <= MIB
 
 
 @pytest.mark.parametrize("body", ["ff ff ff ff 0f", "ff ff ff ff 07", "81 80 80 80 08"])

@@ -68,6 +68,19 @@ def test_requests_are_read_as_kio_writes_them(version: int, data: st.DataObject)
     ]
 
 
+def test_partitions_are_a_sequence() -> None:
+    rows = b"".join(struct.pack(">ii", index, size) + b"r" * size for index, size in ((5, 0), (6, 2), (7, 3)))
+    null = struct.pack(">ii", 8, -1)
+    body = struct.pack(">hhiih", -1, 1, 1, 1, 1) + b"t" + struct.pack(">i", 4) + rows + null
+    (topic,) = read_produce_request(memoryview(body), 0, 3).topics
+    found = list(topic.partitions)
+    assert found == [(5, b""), (6, b"rr"), (7, b"rrr"), (8, None)]
+    assert [topic.partitions[at] for at in range(-4, 4)] == found * 2
+    assert topic.partitions[1:3] == found[1:3]
+    with pytest.raises(IndexError):
+        topic.partitions[4]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_records_are_views_of_the_frame(version: int) -> None:
     frame = bytearray(produce(version, b"r" * 100))

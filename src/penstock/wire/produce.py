@@ -7,8 +7,9 @@ are understood so that the client can be told.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import NamedTuple
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, overload
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -38,13 +39,15 @@ _FIRST_TRANSACTIONAL = 3
 _FIRST_FLEXIBLE = 9
 _FIRST_WITH_TOPIC_ID = 13
 
-# Topics and partitions together. A request may take its frame and 1 MiB, and a partition with its view takes less than
-# 300 bytes. Clients stay far below: a request has one batch per partition, within max.request.size.
-MAX_PRODUCE_ELEMENTS = 3_500
+# Topics and partitions together. A producer sends all that is ready in one request, so 10,000 topics with a partition
+# each must pass. Beside the frame a partition takes 12 bytes and a topic less than 350: a request takes its frame and
+# 1 MiB unless it has thousands of topics, and then up to 6 MiB.
+MAX_PRODUCE_ELEMENTS = 20_000
 
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _INT32 = struct.Struct(">i")
 _UUID_BYTES = 16
+_NULL = -1
 
 
 class PartitionProduce(NamedTuple):
@@ -53,12 +56,43 @@ class PartitionProduce(NamedTuple):
     records: memoryview | None
 
 
+class PartitionRows(Sequence[PartitionProduce]):
+    """Rows that are made when they are looked at: a row with its view takes twenty times what is kept of it."""
+
+    __slots__ = ("_frame", "_places")
+
+    def __init__(self, frame: memoryview, places: array[int]) -> None:
+        self._frame = frame
+        # Three numbers for each: index, start, end; no end where the client sent null.
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places) // 3
+
+    @overload
+    def __getitem__(self, at: int) -> PartitionProduce: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[PartitionProduce]: ...
+
+    def __getitem__(self, at: int | slice) -> PartitionProduce | list[PartitionProduce]:
+        if isinstance(at, slice):
+            return [self[each] for each in range(len(self))[at]]
+        index, start, end = self._places[3 * range(len(self))[at] :][:3]
+        return PartitionProduce(index, self._frame[start:end] if end != _NULL else None)
+
+    def __iter__(self) -> Iterator[PartitionProduce]:
+        numbers = iter(self._places)
+        for index, start, end in zip(numbers, numbers, numbers, strict=True):
+            yield PartitionProduce(index, self._frame[start:end] if end != _NULL else None)
+
+
 class TopicProduce(NamedTuple):
     """By name up to version 12, by id from 13."""
 
     name: str
     topic_id: UUID | None
-    partitions: list[PartitionProduce]
+    partitions: Sequence[PartitionProduce]
 
 
 class ProduceRequest(NamedTuple):
@@ -183,31 +217,31 @@ def _read_topic(
     count, at = read_count(frame, at, compact, 5, budget, where)
     if count < 0:
         raise Malformed(where, "null, but it must be there")
-    partitions = []
+    # A frame and what is in it are numbered by 32 bits.
+    places = array("i")
     for _ in range(count):
-        partition, at = _read_partition(frame, at, compact, budget)
-        partitions.append(partition)
+        at = _read_partition(frame, at, compact, budget, places)
     if compact:
         at = skip_tagged_fields(frame, at, budget, "ProduceRequest.topic_data")
-    return TopicProduce(name, topic_id, partitions), at
+    return TopicProduce(name, topic_id, PartitionRows(frame, places)), at
 
 
-def _read_partition(frame: memoryview, at: int, compact: bool, budget: ElementBudget) -> tuple[PartitionProduce, int]:
+def _read_partition(frame: memoryview, at: int, compact: bool, budget: ElementBudget, places: array[int]) -> int:
     where = "ProduceRequest.topic_data.partition_data.records"
     try:
         (index,) = _INT32.unpack_from(frame, at)
     except struct.error:
         raise Malformed("ProduceRequest.topic_data.partition_data.index", "the bytes end before it") from None
     size, at = read_size(frame, at + 4, compact, where)
-    records = None
-    if size >= 0:
+    if size < 0:
+        places.extend((index, at, _NULL))
+    else:
         end = at + size
         if end > len(frame):
             raise Malformed(where, f"length {size} with {len(frame) - at} bytes left")
-        records, at = frame[at:end], end
-    if compact:
-        at = skip_tagged_fields(frame, at, budget, where)
-    return PartitionProduce(index, records), at
+        places.extend((index, at, end))
+        at = end
+    return skip_tagged_fields(frame, at, budget, where) if compact else at
 
 
 # How the fixed fields of a partition grew: index, error, base offset; log append time; log start offset.
