@@ -25,7 +25,11 @@ def partitions(held: Pairs) -> Partitions:
 
 
 class Client:
-    """`owned` is what it reads from; `told` what it was last told to read from, which it has yet to act upon."""
+    """`owned` is what it reads from; `told` what it was last told to read from, which it has yet to act upon.
+
+    What it lists in a heartbeat is all that it will read from until an answer says more. The coordinator relies on
+    that, as Kafka's does: a partition that is not listed is given up, also by a member that has not begun with it.
+    """
 
     def __init__(
         self, member_id: str, topics: tuple[str, ...], regex: str | None, instance_id: str | None = None
@@ -37,6 +41,7 @@ class Client:
         self.epoch = 0
         self.owned: Pairs = frozenset()
         self.told: Pairs = frozenset()
+        self._untaken: Pairs = frozenset()
         self._must_say_all = True
         self._said: tuple[Pairs, tuple[str, ...], str | None] | None = None
 
@@ -54,6 +59,9 @@ class Client:
         owned, topics, regex = self._said or (None, None, None)
         self._said = (self.owned, self.topics, self.regex)
         self._must_say_all = True
+        self._untaken = self.told
+        if says_all or owned != self.owned:
+            self.told &= self.owned
         return ConsumerGroupHeartbeat(
             group_id=GROUP,
             member_id=self.member_id,
@@ -88,5 +96,4 @@ class Client:
         assert answer.problem is None, answer
         self._must_say_all = False
         self.epoch = answer.member_epoch
-        if answer.assignment is not None:
-            self.told = pairs(answer.assignment)
+        self.told = self._untaken if answer.assignment is None else pairs(answer.assignment)
