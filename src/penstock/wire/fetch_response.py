@@ -13,8 +13,8 @@ from penstock.wire.leaders import LeaderIdAndEpoch, NodeEndpoint, append_node_en
 from penstock.wire.schemas import FETCH, response_header_version
 from penstock.wire.writing import (
     append_compact_string,
+    append_count,
     append_string,
-    append_varint,
     finish_response,
     start_response,
 )
@@ -95,7 +95,7 @@ def pack_fetch_response(response: FetchResponse, version: int, correlation_id: i
         out += _START_7.pack(throttle_ms, response.error_code, response.session_id)
     else:
         out += _INT32.pack(throttle_ms)
-    _append_count(out, len(response.topics), compact)
+    append_count(out, len(response.topics), compact)
     for name, topic_id, partitions in response.topics:
         if version >= _FIRST_WITH_TOPIC_ID:
             out += _NO_UUID if topic_id is None else topic_id.bytes
@@ -103,7 +103,7 @@ def pack_fetch_response(response: FetchResponse, version: int, correlation_id: i
             append_compact_string(out, name)
         else:
             append_string(out, name)
-        _append_count(out, len(partitions), compact)
+        append_count(out, len(partitions), compact)
         for row in partitions:
             _append_row(out, row, version, compact)
             if row.records:
@@ -124,23 +124,16 @@ def pack_fetch_response(response: FetchResponse, version: int, correlation_id: i
     return buffers
 
 
-def _append_count(out: bytearray, count: int, compact: bool) -> None:
-    if compact:
-        append_varint(out, count + 1)
-    else:
-        out += _INT32.pack(count)
-
-
 def _append_row(out: bytearray, row: PartitionFetched, version: int, compact: bool) -> None:
     """Everything up to the length of the records."""
     out += _ROW_5.pack(*row[:5]) if version >= _FIRST_WITH_LOG_START else _ROW_4.pack(*row[:4])
     aborted = row.aborted_transactions
-    _append_count(out, -1 if aborted is None else len(aborted), compact)
+    append_count(out, -1 if aborted is None else len(aborted), compact)
     for transaction in aborted or ():
         out += _ABORTED_FLEXIBLE.pack(*transaction) if compact else _ABORTED.pack(*transaction)
     if version >= _FIRST_WITH_READ_REPLICA:
         out += _INT32.pack(row.preferred_read_replica)
-    _append_count(out, sum(map(len, row.records)), compact)
+    append_count(out, sum(map(len, row.records)), compact)
 
 
 def _append_row_tags(out: bytearray, row: PartitionFetched) -> None:

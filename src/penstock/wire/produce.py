@@ -29,8 +29,8 @@ from penstock.wire.malformed import Malformed
 from penstock.wire.schemas import PRODUCE, response_header_version
 from penstock.wire.writing import (
     append_compact_string,
+    append_count,
     append_string,
-    append_varint,
     finish_response,
     start_response,
 )
@@ -259,7 +259,7 @@ def pack_produce_response(response: ProduceResponse, version: int, correlation_i
     """The whole answer with length prefix and header."""
     compact = version >= _FIRST_FLEXIBLE
     out = start_response(response_header_version(PRODUCE, version), correlation_id)
-    _append_count(out, len(response.topics), compact)
+    append_count(out, len(response.topics), compact)
     for name, topic_id, partitions in response.topics:
         if version >= _FIRST_WITH_TOPIC_ID:
             out += bytes(_UUID_BYTES) if topic_id is None else topic_id.bytes
@@ -267,7 +267,7 @@ def pack_produce_response(response: ProduceResponse, version: int, correlation_i
             append_compact_string(out, name)
         else:
             append_string(out, name)
-        _append_count(out, len(partitions), compact)
+        append_count(out, len(partitions), compact)
         for row in partitions:
             _append_row(out, row, version, compact)
         if compact:
@@ -282,13 +282,6 @@ def pack_produce_response(response: ProduceResponse, version: int, correlation_i
     return out
 
 
-def _append_count(out: bytearray, count: int, compact: bool) -> None:
-    if compact:
-        append_varint(out, count + 1)
-    else:
-        out += _INT32.pack(count)
-
-
 def _append_row(out: bytearray, row: PartitionProduced, version: int, compact: bool) -> None:
     if version >= _FIRST_WITH_LOG_START:
         out += _ROW_5.pack(*row[:5])
@@ -299,7 +292,7 @@ def _append_row(out: bytearray, row: PartitionProduced, version: int, compact: b
     if version < _FIRST_WITH_RECORD_ERRORS:
         return
     append_text = append_compact_string if compact else append_string
-    _append_count(out, len(row.record_errors), compact)
+    append_count(out, len(row.record_errors), compact)
     for batch_index, message in row.record_errors:
         out += _INT32.pack(batch_index)
         append_text(out, message)

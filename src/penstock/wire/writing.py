@@ -47,6 +47,14 @@ def append_varint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
+def append_count(out: bytearray, count: int, compact: bool) -> None:
+    """Of elements or bytes; -1 stands for null."""
+    if compact:
+        append_varint(out, count + 1)
+    else:
+        out += _INT32.pack(count)
+
+
 def _uuid_bytes(value: UUID | None) -> bytes:
     return _ZERO_UUID if value is None else value.bytes
 
