@@ -9,6 +9,7 @@ Kafka 4 does: librdkafka takes a missing version 0 as a sign that the broker can
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -124,7 +125,7 @@ def _when_committed(
     later: Later[ProduceResponse | None] = Later()
     waiting = len(uncommitted)
 
-    def settle(row: _Uncommitted) -> None:
+    def settle(row: _Uncommitted, _: Later[Committed]) -> None:
         nonlocal waiting
         if (refused := row.committed.result()) is not None:
             row.rows[row.at] = _failed(row.rows[row.at].partition_index, refused)
@@ -133,7 +134,7 @@ def _when_committed(
             later.complete(response)
 
     for each in uncommitted:
-        each.committed.when_done(lambda _, row=each: settle(row))  # type: ignore[misc]
+        each.committed.when_done(partial(settle, each))
     return response if later.done else later
 
 
