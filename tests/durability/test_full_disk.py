@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kio.schema.errors import ErrorCode
+from tests.bad_input import requests
+from tests.bad_input.batches import good_batch, tampered
+from tests.bad_input.raw import RawConnection
 from tests.disk.faults import FaultyDisk
 from tests.durability import clients
 from tests.interop.waiting import eventually
@@ -87,6 +90,28 @@ def test_an_idempotent_producer_goes_on_by_itself_without_loss_or_doubles() -> N
             assert producer.flush(clients.WAIT_S) == 0
         assert not failures, failures[0]
         assert list(clients.read(broker.bootstrap, "orders").values()) == [b"first", *VALUES * 3]
+
+
+def test_a_new_producer_whose_first_batches_find_no_room_goes_on_in_order() -> None:
+    disk = FaultyDisk(LocalDisk())
+    with node(disk=disk) as broker, RawConnection(broker.bootstrap) as connection:
+        clients.create_topic(broker.bootstrap, "orders")
+        batches = [
+            tampered(good_batch(value=value), producer_id=7, producer_epoch=0, base_sequence=sequence)
+            for sequence, value in enumerate(VALUES[:3])
+        ]
+
+        def sent(batch: bytes) -> int:
+            answer = connection.ask(requests.produce("orders", batch))
+            return int(answer.responses[0].partition_responses[0].error_code)
+
+        disk.fill()
+        assert sent(batches[0]) == ErrorCode.kafka_storage_error.value
+        disk.make_room()
+        for batch in batches[1:]:
+            assert sent(batch) == ErrorCode.out_of_order_sequence_number.value
+        assert [sent(batch) for batch in batches] == [ErrorCode.none.value] * 3
+        assert clients.read(broker.bootstrap, "orders") == dict(enumerate(VALUES[:3]))
 
 
 def test_a_new_segment_that_has_no_room_is_made_later() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents, headers_in, sync
@@ -160,3 +162,24 @@ def test_a_repeated_batch_is_answered_with_its_first_offset() -> None:
         append(again, batch_of(b"x", producer_id=7, producer_epoch=0, base_sequence=9))
     assert refusal.value.problem is Problem.OUT_OF_ORDER_SEQUENCE
     assert read_header(repeated).base_offset == 0, "a duplicate is not stamped"
+
+
+@pytest.mark.parametrize("operation", ["create", "write"])
+@pytest.mark.parametrize("known", [True, False])
+def test_no_batch_of_a_producer_overtakes_one_that_the_disk_had_no_room_for(operation: str, known: bool) -> None:
+    disk = PowerCutDisk()
+    log = opened(disk, segment_bytes=1024)
+    first = 1 if known else 0
+    batches = [
+        batch_of(b"%d" % number * 900, producer_id=7, producer_epoch=0, base_sequence=number) for number in range(4)
+    ]
+    for batch in batches[:first]:
+        append(log, batch)
+    disk.fail_next(operation, errno.ENOSPC, path_part=".log")
+    with pytest.raises(PenstockError, match="disk is full"):
+        append(log, batches[first])
+    for batch in batches[first + 1 :]:
+        with pytest.raises(PenstockError) as refusal:
+            append(log, batch)
+        assert refusal.value.problem is Problem.OUT_OF_ORDER_SEQUENCE
+    assert [append(log, batch).base_offset for batch in batches[first:]] == list(range(first, 4))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError, Problem
-from penstock.storage.core.producer_state import MOST_PRODUCERS, ProducerStates
+from penstock.storage.core.producer_state import MOST_PRODUCERS, MOST_REFUSED, ProducerStates
 from penstock.wire.batch import MAX_SEQUENCE, BatchHeader
 
 
@@ -92,3 +92,57 @@ def test_their_number_is_bounded_and_the_longest_unused_go_first() -> None:
     assert MOST_PRODUCERS in known
     assert 0 not in known
     assert MOST_PRODUCERS // 2 in known
+
+
+def test_a_new_producer_whose_first_batch_was_refused_must_begin_with_it() -> None:
+    states = ProducerStates()
+    states.refuse(header(0, 3), now_ms=0)
+    for sequence in (3, 4, 2**29):
+        assert refused(states, header(sequence)) is Problem.OUT_OF_ORDER_SEQUENCE
+    assert states.entries() == []
+    appended(states, header(0, producer_id=2), 0)
+    appended(states, header(0, 3), 1)
+    appended(states, header(3), 4)
+
+
+def test_it_begins_with_the_lowest_that_was_refused_also_across_the_wrap() -> None:
+    states = ProducerStates()
+    for sequence in (5, 1, MAX_SEQUENCE - 1):
+        assert states.check(header(sequence, 2)) is None
+        states.refuse(header(sequence, 2), now_ms=0)
+    for sequence in (MAX_SEQUENCE, 1, 5):
+        assert refused(states, header(sequence)) is Problem.OUT_OF_ORDER_SEQUENCE
+    appended(states, header(MAX_SEQUENCE - 1, 2), 0)
+    appended(states, header(0), 2)
+
+
+def test_a_refused_producer_that_gave_up_begins_a_new_epoch_anywhere() -> None:
+    states = ProducerStates()
+    states.refuse(header(0, 3), now_ms=0)
+    assert states.check(header(7, epoch=1)) is None
+    states.refuse(header(0, 3, epoch=1), now_ms=0)
+    assert refused(states, header(7, epoch=1)) is Problem.OUT_OF_ORDER_SEQUENCE
+
+
+def test_a_known_producer_cannot_leave_out_what_was_refused() -> None:
+    states = ProducerStates()
+    appended(states, header(0, 3), 0)
+    states.refuse(header(3, 2), now_ms=0)
+    assert refused(states, header(5)) is Problem.OUT_OF_ORDER_SEQUENCE
+    states.refuse(header(0, epoch=1), now_ms=0)
+    assert refused(states, header(1, epoch=1)) is Problem.OUT_OF_ORDER_SEQUENCE
+    appended(states, header(3, 2), 3)
+    appended(states, header(5), 5)
+
+
+def test_what_was_refused_is_forgotten_with_time_and_bounded() -> None:
+    states = ProducerStates()
+    states.refuse(header(0, producer_id=1), now_ms=1000)
+    states.refuse(header(0, producer_id=2), now_ms=2000)
+    states.expire(now_ms=3000, older_than_ms=1999)
+    assert states.check(header(9, producer_id=1)) is None
+    assert refused(states, header(9, producer_id=2)) is Problem.OUT_OF_ORDER_SEQUENCE
+    for number in range(MOST_REFUSED):
+        states.refuse(header(0, producer_id=100 + number), now_ms=3000)
+    assert states.check(header(9, producer_id=2)) is None
+    assert refused(states, header(9, producer_id=100)) is Problem.OUT_OF_ORDER_SEQUENCE

@@ -67,7 +67,7 @@ class Log(LogState):
     def append(self, batch: memoryview, header: BatchHeader, *, leader_epoch: int, now_ms: int) -> Appended:
         """One whole batch, writable, whose header and CRC the caller has checked; it is stamped in place.
 
-        Raises PenstockError; then the log is as it was.
+        Raises PenstockError; then the log is as it was, and takes no later batch of the producer before this one.
         """
         if self.failure is not None:
             raise self.failed_error()
@@ -78,32 +78,37 @@ class Log(LogState):
         base_offset = self.end_offset
         size = len(batch)
         segment = self.active
-        if (
-            segment is None
-            or segment.size + size > settings.segment_bytes
-            or now_ms - segment.created_ms >= settings.segment_ms
-            or base_offset + header.last_offset_delta - segment.base_offset > _MOST_OFFSETS
-        ):
-            segment = self._roll(now_ms)
         try:
-            file = segment.file()
-        except OSError as error:
-            raise _refused(f"the log in {self.directory} cannot be written to", error) from error
-        if leader_epoch != self.latest_epoch:
-            self.begin_epoch(leader_epoch)
-        stamp(batch, base_offset, leader_epoch)
-        if settings.message_timestamp_type == "LogAppendTime":
-            stamp_append_time(batch, header.attributes, now_ms)
-            append_time_ms = timestamp_ms = now_ms
-        else:
-            append_time_ms, timestamp_ms = NO_APPEND_TIME, header.max_timestamp
-        position = segment.size
-        try:
-            written = file.write((batch,), position)
-            if written != size:
-                write_fully(file, [batch[written:]], position + written)
-        except OSError as error:
-            raise self._cut_back(file, position, error) from error
+            if (
+                segment is None
+                or segment.size + size > settings.segment_bytes
+                or now_ms - segment.created_ms >= settings.segment_ms
+                or base_offset + header.last_offset_delta - segment.base_offset > _MOST_OFFSETS
+            ):
+                segment = self._roll(now_ms)
+            try:
+                file = segment.file()
+            except OSError as error:
+                raise _refused(f"the log in {self.directory} cannot be written to", error) from error
+            if leader_epoch != self.latest_epoch:
+                self.begin_epoch(leader_epoch)
+            stamp(batch, base_offset, leader_epoch)
+            if settings.message_timestamp_type == "LogAppendTime":
+                stamp_append_time(batch, header.attributes, now_ms)
+                append_time_ms = timestamp_ms = now_ms
+            else:
+                append_time_ms, timestamp_ms = NO_APPEND_TIME, header.max_timestamp
+            position = segment.size
+            try:
+                written = file.write((batch,), position)
+                if written != size:
+                    write_fully(file, [batch[written:]], position + written)
+            except OSError as error:
+                raise self._cut_back(file, position, error) from error
+        except PenstockError:
+            if has_producer:
+                self.producer_states.refuse(header, now_ms)
+            raise
         next_offset = base_offset + header.last_offset_delta + 1
         segment.grow(size, base_offset, next_offset, timestamp_ms, settings.index_interval_bytes)
         self.tail_offsets.append(base_offset)

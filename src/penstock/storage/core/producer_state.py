@@ -15,6 +15,8 @@ REMEMBERED_BATCHES = 5
 # expire; to forget the longest unused is what expiry does too.
 MOST_PRODUCERS = 65_536
 _FORGOTTEN_AT_ONCE = MOST_PRODUCERS // 16
+# Those have nothing in the log yet: as many as may begin while a disk is full, and little memory.
+MOST_REFUSED = 4096
 
 NO_SEQUENCE = -1
 
@@ -43,11 +45,26 @@ class ProducerEntry(NamedTuple):
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
+class _RefusedStart(NamedTuple):
+    """A producer that is not known sent this and it could not be appended. It sends it again."""
+
+    epoch: int
+    sequence: int
+    refused_ms: int
+
+    def is_overtaken_by(self, header: BatchHeader) -> bool:
+        # Sequences wrap; what is less than half the way round ahead is later.
+        ahead = (header.base_sequence - self.sequence) & MAX_SEQUENCE
+        return header.producer_epoch == self.epoch and 0 < ahead <= MAX_SEQUENCE // 2
+
+
 class ProducerStates:
-    """Ask `check` before an append and tell `record` after it."""
+    """Ask `check` before an append and tell `record` after it, or `refuse` if it failed."""
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self._entries = {entry.producer_id: entry for entry in entries}
+        # Longest refused first. To lose it is to judge its producers as after expiry: they may begin anywhere.
+        self._refused: dict[int, _RefusedStart] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -59,6 +76,8 @@ class ProducerStates:
         """None: append it. Otherwise the batch of which this is a repetition. Raises PenstockError."""
         entry = self._entries.get(header.producer_id)
         if entry is None or header.base_sequence < 0:
+            if self._refused:
+                self._check_overtaking(header)
             # Kafka's rule after expiry: a producer that is not known may start anywhere.
             return None
         if header.producer_epoch != entry.epoch:
@@ -81,8 +100,10 @@ class ProducerStates:
     def record(self, header: BatchHeader, base_offset: int, timestamp_ms: int, now_ms: int) -> None:
         """The batch is in the log. Also on replay, where whatever the log holds is right."""
         entry = self._entries.get(header.producer_id)
-        if entry is None and len(self._entries) >= MOST_PRODUCERS:
-            self._forget_longest_unused()
+        if entry is None:
+            self._refused.pop(header.producer_id, None)
+            if len(self._entries) >= MOST_PRODUCERS:
+                self._forget_longest_unused()
         same_epoch = entry is not None and entry.epoch == header.producer_epoch
         batches = entry.batches if entry is not None and same_epoch else ()
         if header.base_sequence >= 0:
@@ -93,13 +114,38 @@ class ProducerStates:
             header.producer_id, header.producer_epoch, batches, timestamp_ms, now_ms
         )
 
+    def refuse(self, header: BatchHeader, now_ms: int) -> None:
+        """The batch passed `check` and could not be appended; the producer is not to blame.
+
+        Of a known producer the next sequence is known. Another may start anywhere, so that without this the next batch
+        that it has in flight would be taken for its first.
+        """
+        if header.producer_id in self._entries:
+            return
+        self._refused.pop(header.producer_id, None)
+        if len(self._refused) >= MOST_REFUSED:
+            del self._refused[next(iter(self._refused))]
+        self._refused[header.producer_id] = _RefusedStart(header.producer_epoch, header.base_sequence, now_ms)
+
     def expire(self, now_ms: int, older_than_ms: int) -> int:
         """Forgets who was last heard of longer ago than that; returns how many."""
         oldest = now_ms - older_than_ms
         expired = [entry.producer_id for entry in self._entries.values() if entry.last_used_ms < oldest]
         for producer_id in expired:
             del self._entries[producer_id]
+        self._refused = {
+            producer_id: refused for producer_id, refused in self._refused.items() if refused.refused_ms >= oldest
+        }
         return len(expired)
+
+    def _check_overtaking(self, header: BatchHeader) -> None:
+        refused = self._refused.get(header.producer_id)
+        if refused is not None and refused.is_overtaken_by(header):
+            raise PenstockError(
+                Problem.OUT_OF_ORDER_SEQUENCE,
+                f"producer {header.producer_id} sent sequence {header.base_sequence}, but {refused.sequence} could not "
+                "be written and must come first",
+            )
 
     def _forget_longest_unused(self) -> None:
         unused = heapq.nsmallest(_FORGOTTEN_AT_ONCE, self._entries.values(), key=lambda entry: entry.last_used_ms)
