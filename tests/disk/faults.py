@@ -20,6 +20,12 @@ class _Failure(NamedTuple):
     operation: str
     number: int
     path_part: str
+    bug: Exception | None
+
+    def raise_for(self, path: str) -> None:
+        if self.bug is not None:
+            raise self.bug
+        raise OSError(self.number, os.strerror(self.number), path)
 
 
 class _Room:
@@ -102,6 +108,10 @@ class FaultyDisk:
         # Cleared by a test that wants syncs to take as long as it likes.
         self.syncs_may_run = threading.Event()
         self.syncs_may_run.set()
+        # The same for removing files, and which of them somebody is about to remove.
+        self.removals_may_run = threading.Event()
+        self.removals_may_run.set()
+        self.being_removed: list[str] = []
 
     # What a test does to it
 
@@ -114,10 +124,12 @@ class FaultyDisk:
         with self._lock:
             self.room.left_bytes = None
 
-    def fail(self, operation: str, number: int = errno.EIO, *, path_part: str = "") -> None:
-        """Every such operation fails until `heal`."""
+    def fail(
+        self, operation: str, number: int = errno.EIO, *, path_part: str = "", bug: Exception | None = None
+    ) -> None:
+        """Every such operation fails until `heal`; with `bug`, in a way that no disk should."""
         with self._lock:
-            self._failures.append(_Failure(operation, number, path_part))
+            self._failures.append(_Failure(operation, number, path_part, bug))
 
     def heal(self) -> None:
         with self._lock:
@@ -173,6 +185,9 @@ class FaultyDisk:
             self._disk.rename(source, target)
 
     def remove(self, path: str) -> None:
+        self.being_removed.append(path)
+        self.removals_may_run.wait()
+        self.being_removed.remove(path)
         with self.operation("remove", path):
             size = self._disk.open(path).size()
             self._disk.remove(path)
@@ -206,5 +221,5 @@ class FaultyDisk:
                 raise OSError(errno.EIO, "the disk is gone", path)
             for failure in self._failures:
                 if failure.operation == name and failure.path_part in path:
-                    raise OSError(failure.number, os.strerror(failure.number), path)
+                    failure.raise_for(path)
             yield

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
+import pytest
 from tests.disk.power import PowerCutDisk
 from tests.replication.world import WAIT_S, values_in, world
 
@@ -76,6 +78,29 @@ def test_a_failed_sync_ends_its_log_and_no_other() -> None:
             later = node.write(bad, b"never again")
             assert isinstance(later, Refused) and later.problem is Problem.STORAGE_FAILED
             assert (values_in(bad), values_in(good)) == ([b"safe"], [b"z"])
+
+    asyncio.run(life())
+
+
+def test_a_sync_that_cannot_begin_is_said_and_comes_with_the_next_request(caplog: pytest.LogCaptureFixture) -> None:
+    async def life() -> None:
+        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:
+            partition, other = await node.partition(), await node.partition("other")
+            waiting = partition.when_committed(next_offset(node.write(partition, b"a")))
+            meanwhile = other.when_committed(next_offset(node.write(other, b"b")))
+            assert partition.log.active is not None
+            partition.log.active.release_file()
+            node.disk.fail("open", errno.EMFILE, path_part="/orders/")
+            await node.flusher.drained([partition])
+            assert await meanwhile.wait() is None
+            assert (waiting.done, partition.high_watermark, partition.log.failure) == (False, 0, None)
+            (said,) = [record for record in caplog.records if record.getMessage() == "log.sync.postponed"]
+            assert (vars(said)["topic"], "Too many open files" in vars(said)["why"]) == ("orders", True)
+            node.disk.heal()
+            # As housekeeping does now and then.
+            node.flusher.request(partition)
+            assert await waiting.wait() is None
+            assert values_in(partition) == [b"a"]
 
     asyncio.run(life())
 

@@ -33,13 +33,16 @@ class World:
     disk: FaultyDisk
     clock: SteppedClock
     pool: ThreadPoolExecutor
+    upkeep: ThreadPoolExecutor
     flusher: Flusher
     replicas: Replicas
 
-    async def partition(self, topic: str = "orders", config: Mapping[str, str] | None = None) -> Partition:
+    async def partition(
+        self, topic: str = "orders", config: Mapping[str, str] | None = None, *, as_id: UUID | None = None
+    ) -> Partition:
         """The only one of this topic."""
         image = PartitionImage(leader=1, leader_epoch=0, replicas=(1,), isr=(1,))
-        await self.replicas.open_topic(TopicImage(topic, topic_id(topic), (image,), config or {}))
+        await self.replicas.open_topic(TopicImage(topic, as_id or topic_id(topic), (image,), config or {}))
         found = self.replicas.find(topic, 0)
         assert isinstance(found, Partition)
         return found
@@ -56,13 +59,14 @@ async def world(memory: PowerCutDisk, settings: LogSettings | None = None) -> As
     """One life of a process, ended cleanly."""
     disk, clock = FaultyDisk(memory), SteppedClock()
     # One thread for each log that a test holds up, and one for the others.
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(4) as pool, ThreadPoolExecutor(1) as upkeep:
         flusher = Flusher(pool, asyncio.get_running_loop(), lambda seconds: None, clock)
-        replicas = Replicas(PartitionDirectories(disk, DATA), settings or LogSettings(), flusher, pool, pool, clock)
+        replicas = Replicas(PartitionDirectories(disk, DATA), settings or LogSettings(), flusher, pool, upkeep, clock)
         try:
-            yield World(disk, clock, pool, flusher, replicas)
+            yield World(disk, clock, pool, upkeep, flusher, replicas)
         finally:
             disk.syncs_may_run.set()
+            disk.removals_may_run.set()
             await replicas.close()
 
 
