@@ -14,13 +14,13 @@ from tests.wire.messages import kio_bytes, kio_message, messages
 
 from penstock.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from penstock.wire.malformed import Malformed
-from penstock.wire.produce import (
+from penstock.wire.produce import read_produce_request
+from penstock.wire.produce_response import (
     PartitionProduced,
     ProduceResponse,
     RecordError,
     TopicProduced,
     pack_produce_response,
-    read_produce_request,
 )
 from penstock.wire.schemas import PRODUCE, request_class, response_class
 

@@ -25,6 +25,9 @@ _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _MAX_TIMESTAMP = struct.Struct(">q")
 
+# What `_make` calls in the end, without the calls in between.
+_new_tuple = tuple.__new__
+
 _CRC_START = 21
 _COMPRESSION_MASK = 0x07
 _LOG_APPEND_TIME = 0x08
@@ -88,12 +91,18 @@ class BatchHeader(NamedTuple):
 
 def read_header(data: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
     """The caller has made sure that HEADER_BYTES are there."""
-    return BatchHeader._make(_HEADER.unpack_from(data, position))
+    return _new_tuple(BatchHeader, _HEADER.unpack_from(data, position))
+
+
+def crc_of(batch: memoryview) -> int:
+    """What the CRC of this one whole batch should be."""
+    crc: int = crc32c.crc32c(batch[_CRC_START:])
+    return crc
 
 
 def crc_matches(batch: bytes | bytearray | memoryview, header: BatchHeader) -> bool:
     """`batch` is exactly one whole batch."""
-    return crc32c.crc32c(memoryview(batch)[_CRC_START:]) == header.crc
+    return crc_of(memoryview(batch)) == header.crc
 
 
 def stamp(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
@@ -105,4 +114,4 @@ def stamp_append_time(batch: bytearray | memoryview, attributes: int, now_ms: in
     """LogAppendTime lies inside the CRC, so here alone the broker computes it anew."""
     _ATTRIBUTES.pack_into(batch, 21, attributes | _LOG_APPEND_TIME)
     _MAX_TIMESTAMP.pack_into(batch, 35, now_ms)
-    _CRC.pack_into(batch, 17, crc32c.crc32c(memoryview(batch)[_CRC_START:]))
+    _CRC.pack_into(batch, 17, crc_of(memoryview(batch)))

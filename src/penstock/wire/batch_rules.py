@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import PenstockError, Problem
-from penstock.wire.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, crc_matches, read_header
+from penstock.wire.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, crc_of, read_header
 
 _MAGIC_AT = 16
 _NEWEST_COMPRESSION = 4
@@ -17,23 +17,23 @@ def check_produced(records: memoryview, max_bytes: int) -> BatchHeader:
     if size < HEADER_BYTES:
         _check_short(records)
     header = read_header(records)
-    if header.magic != MAGIC or header.size != size:
+    _, length, _, magic, crc, attributes, last_delta, _, _, producer_id, epoch, sequence, count = header
+    if magic != MAGIC or length + LENGTH_OVERHEAD != size:
         _check_shape(header, size)
     if size > max_bytes:
         raise PenstockError(
             Problem.RECORDS_TOO_LARGE, f"the batch has {size} bytes, max.message.bytes of the topic is {max_bytes}"
         )
-    if not crc_matches(records, header):
+    if crc_of(records) != crc:
         raise PenstockError(Problem.CORRUPT_RECORDS, "the batch does not match its CRC: it changed on its way here")
-    if header.attributes & ~0x07 or header.compression > _NEWEST_COMPRESSION:
+    if attributes > _NEWEST_COMPRESSION or attributes < 0:
         _check_attributes(header)
-    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
-        raise _invalid(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
+    if count <= 0 or last_delta != count - 1:
+        raise _invalid(f"{count} records with a last offset delta of {last_delta}")
     # The count takes up offsets, so a few bytes must not claim a billion. What compressed bytes hold is not known here.
-    room = (size - HEADER_BYTES) // _SMALLEST_RECORD_BYTES
-    if header.record_count > room and not header.compression:
-        raise _invalid(f"{size - HEADER_BYTES} bytes cannot hold {header.record_count} records")
-    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
+    if not attributes and count > (size - HEADER_BYTES) // _SMALLEST_RECORD_BYTES:
+        raise _invalid(f"{size - HEADER_BYTES} bytes cannot hold {count} records")
+    if producer_id >= 0 and (epoch < 0 or sequence < 0):
         raise _invalid("a batch with a producer id needs a producer epoch and a sequence")
     return header
 

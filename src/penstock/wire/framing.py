@@ -21,6 +21,7 @@ _LENGTH_AND_KEY = struct.Struct(">ih")
 _HEADER_0 = struct.Struct(">hhi")
 _HEADER_1 = struct.Struct(">hhih")
 _NO_CLIENT_ID = -1
+_new_tuple = tuple.__new__
 
 # Read as a length, each of these is far beyond every limit.
 _HTTP_METHODS = (b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
@@ -86,16 +87,15 @@ def read_request_header(frame: memoryview) -> RequestHeader:
     if version == 0:
         return _read_shortest_header(frame)
     at = _HEADER_1.size
-    if size == _NO_CLIENT_ID:
-        client_id = ""
-    else:
+    client_id = ""
+    if size != _NO_CLIENT_ID:
         client_id, at = read_present_string(frame, at - 2, False, "client id")
     if version == 2:
         if at < len(frame) and frame[at] == 0:
             at += 1
         else:
             at = skip_tagged_fields(frame, at, ElementBudget(), "request header")
-    return RequestHeader(api_key, api_version, correlation_id, client_id, at)
+    return _new_tuple(RequestHeader, (api_key, api_version, correlation_id, client_id, at))
 
 
 def _read_shortest_header(frame: memoryview) -> RequestHeader:

@@ -22,15 +22,13 @@ from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.replication.partition import Committed, Partition
 from penstock.replication.replicas import Replicas
-from penstock.wire.produce import (
+from penstock.wire.produce import ProduceRequest, TopicProduce, read_produce_request
+from penstock.wire.produce_response import (
     PartitionProduced,
-    ProduceRequest,
     ProduceResponse,
     RecordError,
-    TopicProduce,
     TopicProduced,
     pack_produce_response,
-    read_produce_request,
 )
 
 ACKS_ALL = -1
