@@ -33,6 +33,7 @@ from penstock.node.handlers import Parts, handlers_of
 from penstock.node.last_stop import LastStop
 from penstock.node.machines import machine_factory
 from penstock.node.reports import failed_logs, full_disk, group_lags, log_sizes, unavailable_groups
+from penstock.node.unexpected import reported
 from penstock.replication.cleaner import Cleaner
 from penstock.replication.flusher import Flusher
 from penstock.replication.housekeeping import Housekeeping
@@ -78,6 +79,8 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         disk.make_directory(data_dir)
         stack.enter_context(DirectoryLock.take(data_dir))
         listener = stack.enter_context(bind(settings.network.listen))
+        broker_metrics = BrokerMetrics(metrics)
+        stack.enter_context(reported(asyncio.get_running_loop(), health, broker_metrics))
         http = await stack.enter_async_context(serve_http(settings.network.http, metrics, health, clock))
         last_stop = LastStop(disk, data_dir)
         store = EmbeddedStore.open(disk, os.path.join(data_dir, "coordination"))
@@ -111,7 +114,6 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         await replicas.remove_strangers({topic.name for topic in image.topics()})
         await stack.enter_async_context(Housekeeping(replicas, flusher, upkeep, clock).running())
         await stack.enter_async_context(Cleaner(replicas, flusher, upkeep, clock).running())
-        broker_metrics = BrokerMetrics(metrics)
         connections = Connections(settings.network, broker_metrics, clock)
         memory, reply_memory = connections.memory, connections.reply_memory
         report_memory(metrics, lambda: memory.taken_bytes, lambda: reply_memory.held_bytes)

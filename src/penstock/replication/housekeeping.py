@@ -70,7 +70,9 @@ class Housekeeping:
             return
         log.expire_producers(now_ms, PRODUCER_EXPIRY_MS)
         if deletion is not None:
-            self._pool.submit(self._delete, partition, deletion, asyncio.get_running_loop())
+            # A future of the loop's: should it end in a bug, which nobody waits for, the loop is told.
+            loop = asyncio.get_running_loop()
+            loop.run_in_executor(self._pool, self._delete, partition, deletion, loop)
 
     def _delete(self, partition: Partition, deletion: Deletion, loop: asyncio.AbstractEventLoop) -> None:
         """In the pool."""

@@ -62,7 +62,7 @@ class BrokerMetrics:
             ),
             ("throttled_requests", "Requests answered with a throttle time.", self.throttled_requests),
             ("throttle_seconds", "Throttle time given to clients.", self.throttle_ms / 1000),
-            ("unexpected_errors", "Bugs: requests that ended in UNKNOWN_SERVER_ERROR.", self.unexpected_errors),
+            ("unexpected_errors", "Bugs; the log has their tracebacks.", self.unexpected_errors),
         ):
             yield CounterMetricFamily(f"penstock_{name}", doc, value)
 
