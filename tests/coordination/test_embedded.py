@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.coordination.stores import everything, with_store
+from tests.disk.faults import FaultyDisk
 
 from penstock.coordination.embedded import EmbeddedStore
 from penstock.coordination.interface import Change, Create, Node, Remove, Replace
@@ -73,6 +74,25 @@ def test_a_cancelled_caller_disturbs_nobody(tmp_path: Path) -> None:
         assert await store.children("/") == ["a", "b"]
 
     with_store(DISK, str(tmp_path), use)
+
+
+def test_a_bug_lets_nobody_wait_and_is_said(tmp_path: Path) -> None:
+    disk, bug = FaultyDisk(LocalDisk()), RuntimeError("nobody thought of this")
+
+    async def use(store: EmbeddedStore) -> None:
+        said: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context.get("exception")))
+        disk.fail("write", path_part="journal-", bug=bug)
+        async with asyncio.timeout(10):
+            attempts = [store.commit([Create(f"/{number}", b"")]) for number in range(600)]
+            for outcome in await asyncio.gather(*attempts, return_exceptions=True):
+                assert isinstance(outcome, PenstockError) and outcome.problem is Problem.STORAGE_FAILED
+            assert said == [bug]
+            disk.heal()
+            assert await store.commit([Create("/later", b"")]) == [0]
+
+    with_store(disk, str(tmp_path), use)
+    assert list(with_store(DISK, str(tmp_path), everything)) == ["/later"]
 
 
 def test_a_watch_sees_changes_at_and_below_its_prefix(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ class EmbeddedStore:
         self._waiting.append(waiting)
         if self._writing is None or self._writing.done():
             self._writing = asyncio.get_running_loop().create_task(self._write_all())
+            self._writing.add_done_callback(self._stopped_writing)
         return await waiting.answer
 
     def watch(self, prefix: str, callback: Callable[[str], None]) -> Unwatch:
@@ -90,21 +91,27 @@ class EmbeddedStore:
         """Finishes what waits, then lets go of the files."""
         self._closed = True
         if self._writing is not None:
-            await self._writing
+            await asyncio.wait([self._writing])
         await asyncio.get_running_loop().run_in_executor(self._executor, self._journal.close)
         self._executor.shutdown()
 
     async def _write_all(self) -> None:
         while self._waiting:
             group = self._waiting[:_MAX_COMMITS_PER_SYNC]
-            del self._waiting[:_MAX_COMMITS_PER_SYNC]
-            try:
-                await self._write_group(group)
-            finally:
-                # Only a bug or the end of the loop leaves an answer open; nobody may wait for it for ever.
-                for waiting in group:
-                    waiting.answer.cancel()
-        self._writing = None
+            await self._write_group(group)
+            del self._waiting[: len(group)]
+
+    def _stopped_writing(self, writing: asyncio.Task[None]) -> None:
+        """Only a bug or the end of the loop leaves an answer open; nobody may wait for it for ever."""
+        if not writing.cancelled() and (error := writing.exception()) is not None:
+            text = "the coordination store met a bug"
+            asyncio.get_running_loop().call_exception_handler({"message": text, "exception": error})
+        if writing is not self._writing:
+            return
+        waiting, self._waiting, self._writing = self._waiting, [], None
+        for each in waiting:
+            text = "the coordination store did not get to it; the log says why"
+            _answer(each.answer, PenstockError(Problem.STORAGE_FAILED, text))
 
     async def _write_group(self, group: list[_Waiting]) -> None:
         loop = asyncio.get_running_loop()
