@@ -45,12 +45,15 @@ partitions = st.builds(
     st.none() | st.builds(LeaderIdAndEpoch, st.integers(0, 100), int32),
 )
 topics = st.builds(TopicProduced, text, st.none() | st.uuids(), st.lists(partitions, max_size=3))
-# What most answers are.
-plain_partitions = st.builds(PartitionProduced, int32, st.sampled_from(ErrorCode), int64, st.just(-1), int64)
+# What most answers are: nothing beyond the fixed fields.
+nothing = st.just(())
+plain_partitions = st.builds(
+    PartitionProduced, int32, st.sampled_from(ErrorCode), int64, st.just(-1), int64, nothing, st.none(), st.none()
+)
 plain_topics = st.builds(
     TopicProduced, text, st.none() | st.uuids(), st.lists(plain_partitions, min_size=1, max_size=2)
 )
-responses = st.builds(ProduceResponse, st.lists(plain_topics, min_size=1, max_size=1)) | st.builds(
+responses = st.builds(ProduceResponse, st.lists(plain_topics, min_size=1, max_size=1), nothing) | st.builds(
     ProduceResponse,
     st.lists(topics, max_size=3),
     st.lists(st.builds(NodeEndpoint, int32, text, int32, st.none() | text), max_size=2),
