@@ -99,10 +99,10 @@ class Connection(asyncio.BufferedProtocol):
         """Starts every request that is there, as far as nothing stands in the way."""
         try:
             while not self._blocked() and (frame := self._buffer.next_frame()) is not None:
-                outcome = self._dispatch.start(frame, self._caller)
-                if outcome.throttle_ms:
-                    self._throttle(outcome.throttle_ms)
-                self.replies.add(outcome.reply, outcome.pipelined)
+                reply, pipelined, throttle_ms = self._dispatch.start(frame, self._caller)
+                if throttle_ms:
+                    self._throttle(throttle_ms)
+                self.replies.add(reply, pipelined)
         except (Malformed, CloseConnection) as reason:
             self.hang_up(str(reason))
             return

@@ -56,12 +56,12 @@ class Dispatch:
     def start(self, frame: memoryview, caller: Caller) -> Outcome:
         """Raises Malformed or CloseConnection when nothing but hanging up is right."""
         header = read_request_header(frame)
-        entry = self._entries.get(header.api_key)
+        api_key, api_version, _, caller.client_id, _ = header
+        entry = self._entries.get(api_key)
         if entry is None:
-            raise CloseConnection(f"{api_name(header.api_key)} is not served here: ask with ApiVersions what is")
-        if not entry.oldest <= header.api_version <= entry.newest:
+            raise CloseConnection(f"{api_name(api_key)} is not served here: ask with ApiVersions what is")
+        if not entry.oldest <= api_version <= entry.newest:
             return Outcome(self._unsupported(entry, header, caller), True, 0)
-        caller.client_id = header.client_id
         started = perf_counter()
         throttle_ms = self._throttle_ms() if len(frame) > FREE_BYTES else 0
         try:

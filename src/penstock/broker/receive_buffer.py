@@ -64,14 +64,14 @@ class ReceiveBuffer:
 
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its prefix; valid until the next call of any method."""
-        if self._end - self._start < _PREFIX_BYTES:
+        start, end = self._start, self._end
+        if end - start < _PREFIX_BYTES:
             return None
-        whole = self._check_prefix(self._view[self._start : self._end])
-        if whole is None or self._end - self._start < whole:
+        whole = self._check_prefix(self._view[start:end])
+        if whole is None or end - start < whole:
             return None
-        frame = self._view[self._start + _PREFIX_BYTES : self._start + whole]
-        self._start += whole
-        return frame
+        self._start = start + whole
+        return self._view[start + _PREFIX_BYTES : self._start]
 
     def make_room(self, in_turn: bool = False) -> bool:
         """After the frames were taken: room for what comes next. False: no memory now, stop reading."""

@@ -20,7 +20,7 @@ from penstock.clock import Clock
 from penstock.cluster.core.image import INTERNAL_TOPICS
 from penstock.errors import Problem, Refused
 from penstock.later import Later
-from penstock.replication.partition import Committed, Partition
+from penstock.replication.partition import NEVER_MS, Committed, Partition
 from penstock.replication.replicas import Replicas
 from penstock.wire.produce import ProduceRequest, TopicProduce, read_produce_request
 from penstock.wire.produce_response import (
@@ -65,7 +65,7 @@ class Produce:
             return _refused_whole(request, ErrorCode.invalid_required_acks)
         if request.transactional_id is not None:
             return _refused_whole(request, ErrorCode.transactional_id_authorization_failed)
-        deadline_ms = self._clock.now_ms() + max(0, request.timeout_ms)
+        deadline_ms = self._clock.now_ms() + max(0, request.timeout_ms) if request.acks == ACKS_ALL else NEVER_MS
         uncommitted: list[_Uncommitted] = []
         response = ProduceResponse(
             [self._append_all(topic, request.acks, deadline_ms, uncommitted) for topic in request.topics]
