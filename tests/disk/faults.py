@@ -75,7 +75,9 @@ class FaultyFile:
             return None if self._disk.is_cold else self._file.read_cached(position, length)
 
     def sync(self) -> None:
+        self._disk.being_synced.append(self._path)
         self._disk.syncs_may_run.wait()
+        self._disk.being_synced.remove(self._path)
         with self._disk.operation("sync", self._path):
             self._file.sync()
 
@@ -105,10 +107,11 @@ class FaultyDisk:
         self._when_pulled: Callable[[], None] = lambda: None
         # Nothing is in the page cache.
         self.is_cold = False
-        # Cleared by a test that wants syncs to take as long as it likes.
+        # Cleared by a test that wants syncs to take as long as it likes; which files they are of.
         self.syncs_may_run = threading.Event()
         self.syncs_may_run.set()
-        # The same for removing files, and which of them somebody is about to remove.
+        self.being_synced: list[str] = []
+        # The same for removing files.
         self.removals_may_run = threading.Event()
         self.removals_may_run.set()
         self.being_removed: list[str] = []

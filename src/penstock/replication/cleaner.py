@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 # Kafka's log.cleaner.backoff.ms: how often logs are looked at for something to compact.
 COMPACT_EVERY_MS = 15 * SECOND_MS
+# A machine that sleeps during a step must not stop compaction for as long when it wakes.
+LONGEST_PAUSE_MS = 10 * SECOND_MS
 # A step of scrubbing is a megabyte: some 40 GB a day, too little to be felt and enough to meet rot in time.
 SCRUB_EVERY_MS = 2 * SECOND_MS
 
@@ -55,7 +57,8 @@ class Cleaner:
         if task not in self._tasks or task.cancelled():
             return
         self._tasks.discard(task)
-        logger.error("log.upkeep.failed", exc_info=task.exception())
+        context = {"message": "compaction or scrubbing met a bug and begins anew", "exception": task.exception()}
+        asyncio.get_running_loop().call_exception_handler(context)
         self._start(work)
 
     async def _compact_for_ever(self) -> None:
@@ -72,15 +75,20 @@ class Cleaner:
         loop = asyncio.get_running_loop()
         try:
             while not compaction.is_done:
+                began_ms = self._clock.now_ms()
                 await loop.run_in_executor(self._pool, compaction.work)
-                compaction.settle(self._clock.now_ms())
+                ended_ms = self._clock.now_ms()
+                compaction.settle(ended_ms)
+                # The event loop wants the interpreter too: half of the time at least it has it for itself.
+                await sleep(self._clock, min(max(1, ended_ms - began_ms), LONGEST_PAUSE_MS))
             # What was replaced can be deleted once a checkpoint names what replaced it.
             self._flusher.request(partition, checkpoint=True)
         except (OSError, PenstockError) as error:
             self._complain("log.compaction.failed", partition, str(error))
         finally:
             if not compaction.is_done:
-                self._pool.submit(compaction.abandon)
+                # Nobody waits for it, but the loop is told of a bug.
+                loop.run_in_executor(self._pool, compaction.abandon)
 
     async def _scrub_for_ever(self) -> None:
         loop = asyncio.get_running_loop()
