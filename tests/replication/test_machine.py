@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import pytest
 from tests.disk.power import PowerCutDisk
 from tests.replication.counter import GIVEN_UP, PATIENCE_MS, Add, Counter, CounterCodec, Event, Note, Sum, WaitFor
 from tests.replication.world import WAIT_S, World, world
@@ -159,6 +161,29 @@ def test_a_refused_append_changes_nothing_and_the_machine_comes_back() -> None:
         assert await runner.submit(Add(1)).wait() == 8
 
     alive(memory, use)
+
+
+def test_a_machine_that_is_dropped_again_and_again_is_said_once_and_when_it_works_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def said(event: str) -> list[int]:
+        return [vars(record)["times"] for record in caplog.records if record.getMessage() == event]
+
+    async def use(node: World, runner: Runner) -> None:
+        caplog.set_level(logging.INFO)
+        await runner.submit(Add(7)).wait()
+        node.disk.fill()
+        for _ in range(5):
+            assert problem_of(runner.submit(Add(1))) is Problem.COORDINATOR_NOT_AVAILABLE
+            await until_serving(node, runner)
+            await runner.submit(Sum()).wait()
+        assert (said("machine.dropped"), said("machine.works.again")) == ([1], [])
+        node.disk.make_room()
+        for _ in range(2):
+            await runner.submit(Add(1)).wait()
+        assert (said("machine.dropped"), said("machine.works.again")) == ([1], [5])
+
+    alive(PowerCutDisk(), use)
 
 
 def test_a_dropped_machine_answers_nobody_of_the_next_one() -> None:

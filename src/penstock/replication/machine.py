@@ -18,6 +18,7 @@ from penstock.replication.core.machine import Answered, Decision, Machine, Relea
 from penstock.replication.partition import Committed, Partition
 from penstock.replication.replicas import Replicas
 from penstock.storage.log import Appended, Slice
+from penstock.telemetry.outage import Outage
 from penstock.units import MIB, SECOND_MS
 from penstock.wire.batch import HEADER_BYTES, read_header
 from penstock.wire.records import Record as LogRecord
@@ -74,6 +75,8 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         self._seen_offset = 0
         self._parked: dict[Ticket, Later[Answer | Refused]] = {}
         self._timer: Timer | None = None
+        # It ends with the first record that is committed: a machine can always be had, whatever its log takes.
+        self._outage = Outage()
 
     @property
     def machine(self) -> Machine[Event | Tick, Record, Answer, Note] | None:
@@ -169,6 +172,8 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
             if self._machine is machine:
                 self._drop(refused)
             return
+        if self._outage.lasts and decision.records:
+            logger.info("machine.works.again", extra={**self._name(), "times": self._outage.over()})
         if isinstance(decision.answer, Answered):
             answer.complete(decision.answer.answer)
         if self._machine is machine:
@@ -189,13 +194,15 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
 
     def _drop(self, refused: Refused) -> Refused:
         """What the log holds is no longer certain to be what the machine believes: start from the log anew."""
-        logger.error(
-            "machine.dropped",
-            extra={"topic": self._partition.topic, "partition": self._partition.index, "why": refused.text},
-        )
+        times = self._outage.failed(refused.text, self._clock.now_ms())
+        if times is not None:
+            logger.error("machine.dropped", extra={**self._name(), "why": refused.text, "times": times})
         self.stop(Refused(Problem.COORDINATOR_NOT_AVAILABLE, refused.text))
         self._timer = self._clock.call_at(self._clock.now_ms() + RELOAD_DELAY_MS, self.start)
         return self._unavailable
+
+    def _name(self) -> dict[str, object]:
+        return {"topic": self._partition.topic, "partition": self._partition.index}
 
     def _arm(self) -> None:
         if self._timer is not None:
