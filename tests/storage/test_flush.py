@@ -136,6 +136,26 @@ def test_a_sync_for_which_no_descriptor_is_left_can_begin_later() -> None:
     assert [disk.open(name).size() > 0 for name in names] == [True]
 
 
+def test_a_checkpoint_that_fails_again_and_again_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    disk = PowerCutDisk()
+    log = opened(disk)
+
+    def try_checkpoint() -> int:
+        """How many lines there are about it then."""
+        append(log, batch_of(b"x"))
+        ticket = log.begin_sync(checkpoint=True)
+        assert ticket is not None
+        ticket.run()
+        log.finish_sync(ticket)
+        return sum(record.getMessage() == "log.checkpoint.failed" for record in caplog.records)
+
+    disk.fail_next("rename", errno.ENOSPC, times=3)
+    disk.fail_next("rename", errno.EIO)
+    assert [try_checkpoint() for _ in range(5)] == [1, 1, 1, 2, 2]
+    disk.fail_next("rename", errno.EIO)
+    assert try_checkpoint() == 3
+
+
 def test_reading_many_segments_keeps_few_of_them_open(tmp_path: Path) -> None:
     settings = LogSettings(segment_bytes=1024)
     log = Log.open(LocalDisk(), f"{tmp_path}/p", settings, now_ms=NOW_MS)
