@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from tests.disk.faults import FaultyDisk
 
 import penstock.testing
+from penstock.disk.local import LocalDisk
 
 
 def epoch_after_writing(node: penstock.testing.TestNode) -> int:
@@ -28,3 +31,39 @@ def test_a_clean_stop_keeps_the_epoch_and_any_other_end_begins_a_new_one(tmp_pat
         assert epoch_after_writing(node) == 1
     with penstock.testing.node(data_dir=str(tmp_path)) as node:
         assert epoch_after_writing(node) == 1
+
+
+@pytest.mark.parametrize("policy", ["os", "acked"])
+def test_a_stop_whose_last_sync_failed_is_not_clean(tmp_path: Path, policy: str) -> None:
+    disk = FaultyDisk(LocalDisk())
+    with penstock.testing.node({"flush.policy": policy}, data_dir=str(tmp_path), disk=disk) as node:
+        assert epoch_after_writing(node) == 0
+        disk.fail("sync", path_part="/orders/")
+    assert not (tmp_path / "stopped-cleanly").exists()
+    with penstock.testing.node(data_dir=str(tmp_path)) as node:
+        assert epoch_after_writing(node) == 1
+
+
+def test_a_stop_with_a_log_that_had_failed_is_not_clean(tmp_path: Path) -> None:
+    disk = FaultyDisk(LocalDisk())
+    with penstock.testing.node(data_dir=str(tmp_path), disk=disk) as node:
+        assert epoch_after_writing(node) == 0
+        disk.fail("sync", path_part="/orders/")
+        producer = Producer({"bootstrap.servers": node.bootstrap, "log_level": 0, "retries": 0})
+        producer.produce("orders", b"y", partition=0)
+        producer.flush(10)
+        disk.heal()
+    assert not (tmp_path / "stopped-cleanly").exists()
+
+
+def test_what_a_crash_left_of_a_change_to_the_metadata_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with penstock.testing.node(data_dir=str(tmp_path)):
+        pass
+    (journal,) = (tmp_path / "coordination").glob("journal-*")
+    journal.write_bytes(journal.read_bytes() + bytes(5))
+    with penstock.testing.node(data_dir=str(tmp_path)):
+        pass
+    (said,) = [record for record in caplog.records if record.getMessage() == "store.recovered"]
+    assert vars(said)["torn_bytes"] == 5 and "never answered" in vars(said)["why"]

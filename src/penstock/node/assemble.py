@@ -54,6 +54,10 @@ UPKEEP_THREADS = 1
 # Between two collections: about a thousand requests.
 YOUNG_OBJECTS = 50_000
 
+_TORN_METADATA = (
+    "the run before ended in the middle of a change to topics or ids: what there is of it was dropped. "
+    "It was never answered, so nothing is lost"
+)
 _LOST_METADATA = (
     "{data_dir}/coordination knows of no topic, but {data_dir}/topics has records, which a start would now delete. "
     "Restore the coordination directory from a copy, or move the topics away to begin anew"
@@ -85,6 +89,8 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         last_stop = LastStop(disk, data_dir)
         store = EmbeddedStore.open(disk, os.path.join(data_dir, "coordination"))
         stack.push_async_callback(store.close)
+        if store.torn_bytes:
+            logger.warning("store.recovered", extra={"torn_bytes": store.torn_bytes, "why": _TORN_METADATA})
         directories = PartitionDirectories(disk, data_dir)
         if store.began_empty and directories.existing():
             raise PenstockError(Problem.STORAGE_FAILED, _LOST_METADATA.format(data_dir=data_dir))
@@ -97,8 +103,8 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         )
         log_metrics = LogMetrics(metrics, lambda: log_sizes(replicas))
         flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock)
-        stack.push(lambda kind, *_: last_stop.mark_clean() if kind is None else None)
         replicas = Replicas(directories, settings.log, flusher, reads, upkeep, clock)
+        stack.push(lambda kind, *_: last_stop.mark_clean() if kind is None and replicas.closed_cleanly else None)
         stack.push_async_callback(replicas.close)
         groups = Groups(machine_factory(settings), replicas, topics, image, reads, clock)
         stack.push_async_callback(groups.close)

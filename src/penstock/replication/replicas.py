@@ -57,6 +57,8 @@ class Replicas:
         self._names: dict[UUID, str] = {}
         # When an append last failed for want of space.
         self.disk_full_ms: int | None = None
+        # At the end: all that was taken is on disk.
+        self.closed_cleanly = False
 
     def __iter__(self) -> Iterator[Partition]:
         for partitions in self._topics.values():
@@ -230,7 +232,18 @@ class Replicas:
         for partition in partitions:
             partition.stop(Problem.NOT_LEADER, "this broker is stopping")
         # Together: the file system serves syncs that come at once with one commit of its journal.
-        await asyncio.gather(*(loop.run_in_executor(self._pool, partition.log.close) for partition in partitions))
+        closing = [loop.run_in_executor(self._pool, partition.log.close) for partition in partitions]
+        failures = [
+            (partition, why)
+            for partition, why in zip(partitions, await asyncio.gather(*closing), strict=True)
+            if why is not None
+        ]
+        for partition, why in failures:
+            where = {"topic": partition.topic, "partition": partition.index}
+            logger.error(
+                "log.closed.unclean", extra={**where, "why": why, "do": "check the disk before the next start"}
+            )
+        self.closed_cleanly = not failures
         self._topics.clear()
 
 

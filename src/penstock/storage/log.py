@@ -202,14 +202,16 @@ class Log(LogState):
         ticket.run()
         self.finish_sync(ticket)
 
-    def close(self) -> None:
-        """A clean end. Blocking."""
+    def close(self) -> str | None:
+        """A clean end. Blocking. If it could not be one, why: the disk may not have all that the log took."""
         if self.failure is None and (self.has_unsaved or self.end_offset > self.synced_offset):
             try:
                 self.checkpoint()
             except OSError as error:
                 self.fail(f"the last sync failed: {error}")
+        failure = self.failure
         self.abandon()
+        return failure
 
     def truncate_to(self, offset: int) -> None:
         """Takes back everything from the batch on that holds `offset`; durable when it returns.
