@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
+from typing import Protocol, TypeVar
 
 from penstock.broker.config_rows import ConfigRow, TopicConfigs, node_rows
+from penstock.broker.error_codes import NONE, code_of
 from penstock.cluster.core.image import Image, TopicImage
 from penstock.cluster.topics import ConfigChange, Topics
 from penstock.config.setting import Section
@@ -17,6 +19,20 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+
+
+class Named(Protocol):
+    """A resource as both alter calls name it."""
+
+    @property
+    def resource_type(self) -> int: ...
+
+    @property
+    def resource_name(self) -> str: ...
+
+
+Resource = TypeVar("Resource", bound=Named)
+Row = TypeVar("Row")
 
 
 class ConfigResources:
@@ -37,18 +53,43 @@ class ConfigResources:
             if name not in ("", str(self._node_id)):
                 return Refused(Problem.INVALID_REQUEST, f"ask broker {name!r} itself, this is broker {self._node_id}")
             return node_rows(self._sections)
-        return Refused(Problem.INVALID_REQUEST, f"resources of type {resource_type} have no settings here")
+        return _unknown(resource_type)
 
-    async def alter(self, resource_type: int, name: str, change: ConfigChange, validate_only: bool) -> Refused | None:
-        if resource_type == ResourceType.TOPIC:
-            result = await self._topics.configure(name, change, validate_only)
+    async def alter(
+        self,
+        resources: Iterable[Resource],
+        change_of: Callable[[Resource], ConfigChange],
+        validate_only: bool,
+        row: Callable[..., Row],
+    ) -> tuple[Row, ...]:
+        """One after the other; `row` makes the outcome of each from the fields that both alter calls have."""
+        rows = []
+        for resource in resources:
+            refused = await self._alter(resource, change_of(resource), validate_only)
+            rows.append(
+                row(
+                    error_code=NONE if refused is None else code_of(refused),
+                    error_message=None if refused is None else refused.text,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                )
+            )
+        return tuple(rows)
+
+    async def _alter(self, resource: Named, change: ConfigChange, validate_only: bool) -> Refused | None:
+        if resource.resource_type == ResourceType.TOPIC:
+            result = await self._topics.configure(resource.resource_name, change, validate_only)
             return result if isinstance(result, Refused) else None
-        if resource_type == ResourceType.BROKER:
+        if resource.resource_type == ResourceType.BROKER:
             return Refused(
                 Problem.INVALID_REQUEST, "a broker's settings are given at its start: change its file or flags"
             )
-        return Refused(Problem.INVALID_REQUEST, f"resources of type {resource_type} have no settings here")
+        return _unknown(resource.resource_type)
 
     def _topic(self, name: str) -> TopicImage | Refused:
         topic = self._image.topic(name)
         return topic or Refused(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
+
+
+def _unknown(resource_type: int) -> Refused:
+    return Refused(Problem.INVALID_REQUEST, f"resources of type {resource_type} have no settings here")

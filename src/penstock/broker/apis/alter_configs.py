@@ -7,8 +7,7 @@ from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, A
 
 from penstock.broker.api import NO_THROTTLE, Api, Caller
 from penstock.broker.config_resources import ConfigResources
-from penstock.broker.error_codes import NONE, code_of
-from penstock.errors import Refused
+from penstock.cluster.topics import ConfigChange
 from penstock.later import Later, awaiting
 
 
@@ -19,23 +18,12 @@ class AlterConfigs:
         self._resources = resources
 
     def start(self, request: AlterConfigsRequest, caller: Caller) -> Later[AlterConfigsResponse]:
-        return awaiting(self._alter_all(request))
-
-    async def _alter_all(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        rows = [_row(row, await self._alter(row, request.validate_only)) for row in request.resources]
-        return AlterConfigsResponse(throttle_time=NO_THROTTLE, responses=tuple(rows))
-
-    async def _alter(self, resource: AlterConfigsResource, validate_only: bool) -> Refused | None:
-        wanted = {row.name: row.value for row in resource.configs if row.value is not None}
-        return await self._resources.alter(
-            resource.resource_type, resource.resource_name, lambda _: wanted, validate_only
+        altering = self._resources.alter(
+            request.resources, _replacement, request.validate_only, AlterConfigsResourceResponse
         )
+        return awaiting(altering).map(lambda rows: AlterConfigsResponse(throttle_time=NO_THROTTLE, responses=rows))
 
 
-def _row(resource: AlterConfigsResource, refused: Refused | None) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=NONE if refused is None else code_of(refused),
-        error_message=None if refused is None else refused.text,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+def _replacement(resource: AlterConfigsResource) -> ConfigChange:
+    wanted = {row.name: row.value for row in resource.configs if row.value is not None}
+    return lambda _: wanted

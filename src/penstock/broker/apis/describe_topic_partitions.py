@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import islice
+
 from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
 from kio.schema.describe_topic_partitions.v0.response import (
     Cursor,
@@ -10,13 +13,14 @@ from kio.schema.describe_topic_partitions.v0.response import (
     DescribeTopicPartitionsResponseTopic,
 )
 from kio.schema.errors import ErrorCode
-from kio.schema.types import BrokerId, TopicName
+from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
 from penstock.broker.api import NO_THROTTLE, Api, Caller
-from penstock.broker.error_codes import NONE
+from penstock.broker.topic_rows import topic_row
 from penstock.cluster.core.image import Image, TopicImage
 
+_partition_row = partial(DescribeTopicPartitionsResponsePartition, eligible_leader_replicas=(), last_known_elr=())
 # Whatever a client asks for: one answer stays small.
 MAX_PARTITIONS = 2000
 
@@ -62,27 +66,8 @@ class DescribeTopicPartitions:
 
 
 def _found(topic: TopicImage, first: int, most: int) -> DescribeTopicPartitionsResponseTopic:
-    page = list(enumerate(topic.partitions))[first : first + most]
-    return DescribeTopicPartitionsResponseTopic(
-        error_code=NONE,
-        name=TopicName(topic.name),
-        topic_id=topic.id,
-        is_internal=topic.is_internal,
-        partitions=tuple(
-            DescribeTopicPartitionsResponsePartition(
-                error_code=NONE,
-                partition_index=i32(index),
-                leader_id=BrokerId(partition.leader),
-                leader_epoch=i32(partition.leader_epoch),
-                replica_nodes=tuple(map(BrokerId, partition.replicas)),
-                isr_nodes=tuple(map(BrokerId, partition.isr)),
-                eligible_leader_replicas=(),
-                last_known_elr=(),
-                offline_replicas=(),
-            )
-            for index, partition in page
-        ),
-    )
+    page = islice(enumerate(topic.partitions), first, first + most)
+    return topic_row(topic, page, DescribeTopicPartitionsResponseTopic, _partition_row)
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:

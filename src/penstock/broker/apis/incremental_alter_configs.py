@@ -17,7 +17,7 @@ from kio.schema.incremental_alter_configs.v1.response import (
 
 from penstock.broker.api import NO_THROTTLE, Api, Caller
 from penstock.broker.config_resources import ConfigResources
-from penstock.broker.error_codes import NONE, code_of
+from penstock.cluster.topics import ConfigChange
 from penstock.errors import Problem, Refused
 from penstock.later import Later, awaiting
 
@@ -42,19 +42,16 @@ class IncrementalAlterConfigs:
         self._resources = resources
 
     def start(self, request: IncrementalAlterConfigsRequest, caller: Caller) -> Later[IncrementalAlterConfigsResponse]:
-        return awaiting(self._alter_all(request))
-
-    async def _alter_all(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-        rows = [_row(row, await self._alter(row, request.validate_only)) for row in request.resources]
-        return IncrementalAlterConfigsResponse(throttle_time=NO_THROTTLE, responses=tuple(rows))
-
-    async def _alter(self, resource: AlterConfigsResource, validate_only: bool) -> Refused | None:
-        return await self._resources.alter(
-            resource.resource_type,
-            resource.resource_name,
-            lambda current: changed(current, resource.configs),
-            validate_only,
+        altering = self._resources.alter(
+            request.resources, _change, request.validate_only, AlterConfigsResourceResponse
         )
+        return awaiting(altering).map(
+            lambda rows: IncrementalAlterConfigsResponse(throttle_time=NO_THROTTLE, responses=rows)
+        )
+
+
+def _change(resource: AlterConfigsResource) -> ConfigChange:
+    return lambda current: changed(current, resource.configs)
 
 
 def changed(current: Mapping[str, str], changes: tuple[AlterableConfig, ...]) -> dict[str, str] | Refused:
@@ -84,12 +81,3 @@ def _changed_list(config: Mapping[str, str], change: AlterableConfig, value: str
     if Operation(change.config_operation) is Operation.APPEND:
         return ",".join(items + [item for item in named if item not in items])
     return ",".join(item for item in items if item not in named)
-
-
-def _row(resource: AlterConfigsResource, refused: Refused | None) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=NONE if refused is None else code_of(refused),
-        error_message=None if refused is None else refused.text,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )

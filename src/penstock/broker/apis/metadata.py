@@ -20,6 +20,7 @@ from kio.static.primitive import i32
 
 from penstock.broker.api import NO_THROTTLE, Api, Caller
 from penstock.broker.error_codes import NONE, code_of
+from penstock.broker.topic_rows import topic_row
 from penstock.cluster.core.image import INTERNAL_TOPICS, BrokerImage, Image, TopicImage
 from penstock.cluster.core.topic_rules import check_name
 from penstock.cluster.topics import NewTopic, Topics
@@ -99,24 +100,7 @@ def broker_row(broker: BrokerImage, address: tuple[str, int]) -> MetadataRespons
 
 
 def _found(topic: TopicImage) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        error_code=NONE,
-        name=TopicName(topic.name),
-        topic_id=topic.id,
-        is_internal=topic.is_internal,
-        partitions=tuple(
-            MetadataResponsePartition(
-                error_code=NONE,
-                partition_index=i32(index),
-                leader_id=BrokerId(partition.leader),
-                leader_epoch=i32(partition.leader_epoch),
-                replica_nodes=tuple(map(BrokerId, partition.replicas)),
-                isr_nodes=tuple(map(BrokerId, partition.isr)),
-                offline_replicas=(),
-            )
-            for index, partition in enumerate(topic.partitions)
-        ),
-    )
+    return topic_row(topic, enumerate(topic.partitions), MetadataResponseTopic, MetadataResponsePartition)
 
 
 def _failed(code: ErrorCode, name: TopicName | None, topic_id: UUID | None) -> MetadataResponseTopic:
