@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from tests.interop.server import Server
 from tests.interop.waiting import eventually
 
 Partition = tuple[str, int]
@@ -150,3 +151,18 @@ def share_out(members: Sequence[Member], topics: dict[str, int], timeout_s: floa
 def arrived(members: Sequence[Member], wanted: Sequence[str]) -> None:
     """Waits until every one of these values has reached some member."""
     eventually(lambda: set(wanted) <= {value for member in members for value in member.values}, f"{wanted} arrived")
+
+
+def one_leaves_and_one_crashes(server: Server, topic: str, members: tuple[Member, Member, Member]) -> None:
+    """Of three that share the six partitions of a topic the first stays, and gets everything."""
+    stays, leaves, crashes = members
+    arrived(members, server.write(topic, 6, "three members"))
+
+    leaves.leave()
+    share_out([stays, crashes], {topic: 6})
+    arrived([stays, crashes], server.write(topic, 6, "one left"))
+
+    crashes.crash()
+    written = server.write(topic, 6, "one crashed")
+    share_out([stays], {topic: 6})
+    arrived([stays], written)

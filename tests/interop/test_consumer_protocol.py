@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.interop.admins.confluent import ConfluentAdmin
 from tests.interop.conftest import Join
-from tests.interop.member import arrived, share_out
+from tests.interop.member import arrived, one_leaves_and_one_crashes, share_out
 from tests.interop.server import Server
 from tests.interop.waiting import eventually
 
@@ -19,16 +19,7 @@ def test_three_members_join_leave_and_crash(server: Server, join: Join) -> None:
     leaves, crashes = (join("confluent", group, topic, protocol="consumer") for _ in range(2))
     share_out([stays, leaves, crashes], {topic: 6})
     assert len(stays.revoked) == 4, "more was taken than had to go to the others"
-    arrived([stays, leaves, crashes], server.write(topic, 6, "three members"))
-
-    leaves.leave()
-    share_out([stays, crashes], {topic: 6})
-    arrived([stays, crashes], server.write(topic, 6, "one left"))
-
-    crashes.crash()
-    written = server.write(topic, 6, "one crashed")
-    share_out([stays], {topic: 6})
-    arrived([stays], written)
+    one_leaves_and_one_crashes(server, topic, (stays, leaves, crashes))
     assert stays.errors == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.interop.conftest import Join
-from tests.interop.member import arrived, share_out
+from tests.interop.member import arrived, one_leaves_and_one_crashes, share_out
 from tests.interop.server import Server
 from tests.interop.waiting import eventually
 
@@ -23,16 +23,7 @@ def test_three_members_join_leave_and_crash(server: Server, join: Join, library:
     leaves = join(library, group, topic, session_timeout_ms=LONG_MS)
     crashes = join(library, group, topic, session_timeout_ms=SHORT_MS)
     share_out([stays, leaves, crashes], {topic: 6})
-    arrived([stays, leaves, crashes], server.write(topic, 6, "three members"))
-
-    leaves.leave()
-    share_out([stays, crashes], {topic: 6})
-    arrived([stays, crashes], server.write(topic, 6, "one left"))
-
-    crashes.crash()
-    written = server.write(topic, 6, "one crashed")
-    share_out([stays], {topic: 6})
-    arrived([stays], written)
+    one_leaves_and_one_crashes(server, topic, (stays, leaves, crashes))
     assert stays.errors == []
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.interop.admins.confluent import ConfluentAdmin
 from tests.interop.clients.confluent import ConfluentClient
-from tests.interop.member import Member, Membership, arrived, share_out
+from tests.interop.member import Member, Membership, one_leaves_and_one_crashes, share_out
 from tests.interop.programs.program import BOTH_PROTOCOLS, Program, go, java, kafkajs
 from tests.interop.server import Server
 from tests.interop.stored import stored_batches
@@ -70,17 +70,8 @@ def _live(program: Program, server: Server, members: ExitStack, protocol: str) -
 
     stays, leaves, crashes = join(LONG_MS), join(LONG_MS), join(SHORT_MS)
     share_out([stays, leaves, crashes], {topic: 6}, timeout_s=40)
-    arrived([stays, leaves, crashes], server.write(topic, 6, "three members"))
     assert ConfluentAdmin(server.bootstrap).group_type(group) == protocol
-
-    leaves.leave()
-    share_out([stays, crashes], {topic: 6})
-    arrived([stays, crashes], server.write(topic, 6, "one left"))
-
-    crashes.crash()
-    written = server.write(topic, 6, "one crashed")
-    share_out([stays], {topic: 6})
-    arrived([stays], written)
+    one_leaves_and_one_crashes(server, topic, (stays, leaves, crashes))
 
 
 def test_admin(program: Program, server: Server) -> None:

@@ -10,9 +10,8 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # type: ignore[import-untyped]
 from aiokafka.errors import BrokerResponseError  # type: ignore[import-untyped]
 from tests.interop.client import Refusal
+from tests.interop.clients.python_names import READ_TIMEOUT_S, consumer_options, producer_options, received, sent
 from tests.interop.record import Record
-
-_READ_TIMEOUT_S = 15.0
 
 
 class AioClient:
@@ -36,29 +35,12 @@ class AioClient:
             raise Refusal(error.errno, str(error)) from error
 
     async def _produce(self, topic: str, records: Sequence[Record], codec: str, acks: str, idempotent: bool) -> None:
-        producer = AIOKafkaProducer(
-            bootstrap_servers=self._bootstrap,
-            compression_type=None if codec == "none" else codec,
-            acks="all" if acks == "all" else int(acks),
-            enable_idempotence=idempotent,
-            linger_ms=20,
-            max_batch_size=1_000_000,
-            max_request_size=10_000_000,
-        )
+        options = producer_options(self._bootstrap, codec, acks, idempotent)
+        producer = AIOKafkaProducer(max_batch_size=1_000_000, **options)
         await producer.start()
         try:
-            sent = [
-                await producer.send(
-                    topic,
-                    value=record.value,
-                    key=record.key,
-                    headers=list(record.headers),
-                    partition=record.partition,
-                    timestamp_ms=record.timestamp_ms,
-                )
-                for record in records
-            ]
-            await asyncio.wait_for(asyncio.gather(*sent), _READ_TIMEOUT_S)
+            acknowledgements = [await producer.send(topic, **sent(record)) for record in records]
+            await asyncio.wait_for(asyncio.gather(*acknowledgements), READ_TIMEOUT_S)
         finally:
             await producer.stop()
 
@@ -68,7 +50,7 @@ class AioClient:
                 where = TopicPartition(topic, partition)
                 consumer.assign([where])
                 consumer.seek(where, offset)
-                return [_record(message) for message in await _read(consumer, count)]
+                return [received(message) for message in await _read(consumer, count)]
 
         return asyncio.run(run())
 
@@ -97,22 +79,13 @@ class AioClient:
                 messages = await _read(consumer, count)
                 last = messages[-1]
                 await consumer.commit({TopicPartition(topic, last.partition): last.offset + 1})
-                return [_record(message) for message in messages]
+                return [received(message) for message in messages]
 
         return asyncio.run(run())
 
     @asynccontextmanager
     async def _consumer(self, *topics: str, **options: Any) -> AsyncIterator[Any]:
-        consumer = AIOKafkaConsumer(
-            *topics,
-            bootstrap_servers=self._bootstrap,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            session_timeout_ms=6000,
-            heartbeat_interval_ms=200,
-            fetch_max_wait_ms=100,
-            **options,
-        )
+        consumer = AIOKafkaConsumer(*topics, **consumer_options(self._bootstrap), **options)
         await consumer.start()
         try:
             yield consumer
@@ -121,16 +94,5 @@ class AioClient:
 
 
 async def _read(consumer: Any, count: int) -> list[Any]:
-    async with asyncio.timeout(_READ_TIMEOUT_S):
+    async with asyncio.timeout(READ_TIMEOUT_S):
         return [await consumer.getone() for _ in range(count)]
-
-
-def _record(message: Any) -> Record:
-    return Record(
-        value=message.value,
-        key=message.key,
-        headers=tuple(message.headers),
-        timestamp_ms=message.timestamp,
-        partition=message.partition,
-        offset=message.offset,
-    )

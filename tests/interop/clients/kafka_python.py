@@ -10,9 +10,8 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
 from kafka.errors import BrokerResponseError  # type: ignore[import-untyped]
 from tests.interop.client import Refusal
+from tests.interop.clients.python_names import READ_TIMEOUT_S, consumer_options, producer_options, received, sent
 from tests.interop.record import Record
-
-_READ_TIMEOUT_S = 15.0
 
 
 class KafkaPythonClient:
@@ -30,40 +29,21 @@ class KafkaPythonClient:
         acks: str = "all",
         idempotent: bool = False,
     ) -> None:
-        producer = KafkaProducer(
-            bootstrap_servers=self._bootstrap,
-            compression_type=None if codec == "none" else codec,
-            acks="all" if acks == "all" else int(acks),
-            enable_idempotence=idempotent,
-            linger_ms=20,
-            batch_size=1_000_000,
-            max_request_size=10_000_000,
-        )
+        producer = KafkaProducer(batch_size=1_000_000, **producer_options(self._bootstrap, codec, acks, idempotent))
         try:
-            sent = [
-                producer.send(
-                    topic,
-                    value=record.value,
-                    key=record.key,
-                    headers=list(record.headers),
-                    partition=record.partition,
-                    timestamp_ms=record.timestamp_ms,
-                )
-                for record in records
-            ]
-            for future in sent:
-                future.get(timeout=_READ_TIMEOUT_S)
+            for acknowledgement in [producer.send(topic, **sent(record)) for record in records]:
+                acknowledgement.get(timeout=READ_TIMEOUT_S)
         except BrokerResponseError as error:
             raise Refusal(error.errno, str(error)) from error
         finally:
-            producer.close(timeout=_READ_TIMEOUT_S)
+            producer.close(timeout=READ_TIMEOUT_S)
 
     def consume(self, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[Record]:
         with self._consumer() as consumer:
             where = TopicPartition(topic, partition)
             consumer.assign([where])
             consumer.seek(where, offset)
-            return [_record(message) for message in _read(consumer, count)]
+            return [received(message) for message in _read(consumer, count)]
 
     def watermarks(self, topic: str, partition: int = 0) -> tuple[int, int]:
         with self._consumer() as consumer:
@@ -80,20 +60,11 @@ class KafkaPythonClient:
         with self._consumer(topic, group_id=group, max_poll_records=1) as consumer:
             messages = _read(consumer, count)
             consumer.commit()
-            return [_record(message) for message in messages]
+            return [received(message) for message in messages]
 
     @contextmanager
     def _consumer(self, *topics: str, **options: Any) -> Iterator[Any]:
-        consumer = KafkaConsumer(
-            *topics,
-            bootstrap_servers=self._bootstrap,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            session_timeout_ms=6000,
-            heartbeat_interval_ms=200,
-            fetch_max_wait_ms=100,
-            **options,
-        )
+        consumer = KafkaConsumer(*topics, **consumer_options(self._bootstrap), **options)
         try:
             yield consumer
         finally:
@@ -102,20 +73,9 @@ class KafkaPythonClient:
 
 def _read(consumer: Any, count: int) -> list[Any]:
     messages: list[Any] = []
-    deadline = time.monotonic() + _READ_TIMEOUT_S
+    deadline = time.monotonic() + READ_TIMEOUT_S
     while len(messages) < count:
         assert time.monotonic() < deadline, f"{len(messages)} of {count} records arrived"
         for batch in consumer.poll(timeout_ms=2000, max_records=count - len(messages)).values():
             messages.extend(batch)
     return messages
-
-
-def _record(message: Any) -> Record:
-    return Record(
-        value=message.value,
-        key=message.key,
-        headers=tuple(message.headers),
-        timestamp_ms=message.timestamp,
-        partition=message.partition,
-        offset=message.offset,
-    )
