@@ -9,7 +9,8 @@ from tests.wire.test_records import CODECS, MALFORMED, record_lists, with_payloa
 
 from penstock.errors import PenstockError, Problem
 from penstock.units import MIB
-from penstock.wire.records import Record, RecordHeader, build_batch, check_keys, records_of
+from penstock.wire.record_keys import check_keys
+from penstock.wire.records import Record, RecordHeader, build_batch, records_of
 
 MANY = 1000
 

@@ -24,7 +24,7 @@ from penstock.storage.log import Appended, Log
 from penstock.units import MIB
 from penstock.wire.batch import BatchHeader
 from penstock.wire.batch_rules import check_produced, check_timestamp
-from penstock.wire.records import check_keys
+from penstock.wire.record_keys import check_keys
 
 logger = logging.getLogger(__name__)
 

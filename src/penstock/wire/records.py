@@ -1,4 +1,4 @@
-"""The records inside a batch, for the few places that look: compaction, timestamps, internal topics, keys.
+"""The records inside a batch, for the few places that look: compaction, timestamps, internal topics.
 
 aiokafka's reader trusts lengths and decompresses without a limit, so reading is done here, every length against the
 bytes left.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import crc32c
@@ -23,6 +24,7 @@ from penstock.wire.batch import (
     read_header,
 )
 from penstock.wire.compression import compress, decompress
+from penstock.wire.varints import INT32_BITS, INT64_BITS, MalformedRecord, put_varint, read_varint
 
 NO_TIMESTAMP = -1
 
@@ -36,8 +38,6 @@ _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 
-_INT32_BITS = 32
-_INT64_BITS = 64
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 # Length, attributes, two deltas, two lengths and a count, each at least a byte: bounds a claimed number of records.
 _SMALLEST_RECORD_BYTES = 7
@@ -58,10 +58,6 @@ class Record(NamedTuple):
     headers: tuple[RecordHeader, ...] = ()
 
 
-class _Malformed(Exception):
-    pass
-
-
 def has_delete_horizon(header: BatchHeader) -> bool:
     """The batch was compacted, and its base timestamp says when its deletion markers may go."""
     return bool(header.attributes & _DELETE_HORIZON)
@@ -73,37 +69,28 @@ def records_of(batch: bytes | bytearray | memoryview, *, limit_bytes: int) -> It
     While iterating it raises PenstockError: INVALID_RECORD, CORRUPT_RECORDS (cannot be decompressed),
     RECORDS_TOO_LARGE, UNSUPPORTED_COMPRESSION, UNSUPPORTED_RECORD_FORMAT.
     """
-    header = _checked_header(batch)
+    header = checked_header(batch)
     if header.record_count == 0 and len(batch) == HEADER_BYTES:
         # What compaction leaves of a batch to keep its producer's sequence; its compression says nothing.
         return
-    payload = _payload(batch, header, limit_bytes)
-    try:
+    payload = payload_of(batch, header, limit_bytes)
+    with malformed_refused():
         yield from _parse(payload, header)
-    except IndexError:
-        raise _beyond_the_end() from None
-    except _Malformed as error:
-        raise _invalid(str(error)) from None
 
 
-def check_keys(batch: bytes | bytearray | memoryview, *, limit_bytes: int, limit_elements: int) -> None:
-    """PenstockError unless `records_of` can read the batch and every record has a key.
-
-    It builds no records and looks at no more than `limit_elements` records and headers: for the event loop.
-    """
-    header = _checked_header(batch)
-    if header.record_count > limit_elements:
-        raise _too_many(limit_elements)
-    payload = _payload(batch, header, limit_bytes)
+@contextmanager
+def malformed_refused() -> Iterator[None]:
+    """Around what walks a payload: what that raises becomes a PenstockError."""
     try:
-        _walk(payload, header, limit_elements)
+        yield
     except IndexError:
-        raise _beyond_the_end() from None
-    except _Malformed as error:
+        raise _invalid("a record goes beyond the end of its batch") from None
+    except MalformedRecord as error:
         raise _invalid(str(error)) from None
 
 
-def _checked_header(batch: bytes | bytearray | memoryview) -> BatchHeader:
+def checked_header(batch: bytes | bytearray | memoryview) -> BatchHeader:
+    """Of exactly one batch. Raises PenstockError."""
     if len(batch) < HEADER_BYTES:
         raise _invalid(f"a batch has at least {HEADER_BYTES} bytes, not {len(batch)}")
     header = read_header(batch)
@@ -114,64 +101,12 @@ def _checked_header(batch: bytes | bytearray | memoryview) -> BatchHeader:
     return header
 
 
-def _payload(batch: bytes | bytearray | memoryview, header: BatchHeader, limit_bytes: int) -> bytes | bytearray:
+def payload_of(batch: bytes | bytearray | memoryview, header: BatchHeader, limit_bytes: int) -> bytes | bytearray:
+    """The records, unpacked. Raises PenstockError."""
     payload = decompress(header.compression, memoryview(batch)[HEADER_BYTES:], limit_bytes=limit_bytes)
     if not 0 <= header.record_count <= len(payload) // _SMALLEST_RECORD_BYTES:
         raise _invalid(f"{len(payload)} bytes cannot hold {header.record_count} records")
     return payload
-
-
-def _walk(payload: bytes | bytearray, header: BatchHeader, limit_elements: int) -> None:
-    """Like `_parse`, and refuses what it refuses; as few operations per record as that takes."""
-    header_budget = limit_elements - header.record_count
-    previous_delta, last_delta = -1, header.last_offset_delta
-    position = 0
-    for _ in range(header.record_count):
-        length, position = _varint(payload, position, _INT32_BITS)
-        end = position + length
-        if length < 0 or end > len(payload):
-            raise _Malformed(f"a record of {length} bytes does not fit")
-        _, position = _varint(payload, position + 1, _INT64_BITS)
-        delta, position = _varint(payload, position, _INT32_BITS)
-        if not previous_delta < delta <= last_delta:
-            raise _Malformed(f"offset delta {delta} after {previous_delta}, of {last_delta}")
-        previous_delta = delta
-        length, position = _varint(payload, position, _INT32_BITS)
-        if length < 0:
-            raise _Malformed("a compacted topic needs a key in every record")
-        position = _skip_nullable_bytes(payload, position + length, end)
-        count, position = _varint(payload, position, _INT32_BITS)
-        if count:
-            header_budget -= count
-            if header_budget < 0:
-                raise _too_many(limit_elements)
-            position = _skip_headers(payload, position, end, count)
-        if position != end:
-            raise _Malformed(f"a record ends {end - position:+} bytes from where its length says")
-    if position != len(payload):
-        raise _Malformed(f"{len(payload) - position} bytes follow the last of {header.record_count} records")
-
-
-def _skip_headers(payload: bytes | bytearray, position: int, end: int, count: int) -> int:
-    if count < 0:
-        raise _Malformed(f"{count} headers do not fit")
-    for _ in range(count):
-        length, position = _varint(payload, position, _INT32_BITS)
-        if length < 0:
-            raise _Malformed("a header has no key")
-        position = _skip_nullable_bytes(payload, position + length, end)
-    return position
-
-
-def _skip_nullable_bytes(payload: bytes | bytearray, position: int, end: int) -> int:
-    length, position = _varint(payload, position, _INT32_BITS)
-    if length < 0:
-        if length != -1:
-            raise _Malformed(f"a length of {length}")
-        return position
-    if position + length > end:
-        raise _Malformed(f"a field of {length} bytes goes beyond its record")
-    return position + length
 
 
 def _parse(payload: bytes | bytearray, header: BatchHeader) -> Iterator[Record]:
@@ -180,14 +115,14 @@ def _parse(payload: bytes | bytearray, header: BatchHeader) -> Iterator[Record]:
     previous_delta = -1
     position = 0
     for _ in range(header.record_count):
-        length, position = _varint(payload, position, _INT32_BITS)
+        length, position = read_varint(payload, position, INT32_BITS)
         end = position + length
         if length < 0 or end > len(payload):
-            raise _Malformed(f"a record of {length} bytes does not fit")
-        timestamp_delta, position = _varint(payload, position + 1, _INT64_BITS)
-        offset_delta, position = _varint(payload, position, _INT32_BITS)
+            raise MalformedRecord(f"a record of {length} bytes does not fit")
+        timestamp_delta, position = read_varint(payload, position + 1, INT64_BITS)
+        offset_delta, position = read_varint(payload, position, INT32_BITS)
         if not previous_delta < offset_delta <= header.last_offset_delta:
-            raise _Malformed(f"offset delta {offset_delta} after {previous_delta}, of {header.last_offset_delta}")
+            raise MalformedRecord(f"offset delta {offset_delta} after {previous_delta}, of {header.last_offset_delta}")
         previous_delta = offset_delta
         key, position = _nullable_bytes(payload, view, position, end)
         value, position = _nullable_bytes(payload, view, position, end)
@@ -197,58 +132,40 @@ def _parse(payload: bytes | bytearray, header: BatchHeader) -> Iterator[Record]:
         else:
             headers, position = _headers(payload, view, position, end)
         if position != end:
-            raise _Malformed(f"a record ends {end - position:+} bytes from where its length says")
+            raise MalformedRecord(f"a record ends {end - position:+} bytes from where its length says")
         timestamp = append_time if append_time is not None else _wrap(header.base_timestamp + timestamp_delta)
         yield Record(header.base_offset + offset_delta, timestamp, key, value, headers)
     if position != len(payload):
-        raise _Malformed(f"{len(payload) - position} bytes follow the last of {header.record_count} records")
+        raise MalformedRecord(f"{len(payload) - position} bytes follow the last of {header.record_count} records")
 
 
 def _headers(
     payload: bytes | bytearray, view: memoryview, position: int, end: int
 ) -> tuple[tuple[RecordHeader, ...], int]:
-    count, position = _varint(payload, position, _INT32_BITS)
+    count, position = read_varint(payload, position, INT32_BITS)
     # A header has two lengths of at least a byte each.
     if not 0 <= count <= (end - position) // 2:
-        raise _Malformed(f"{count} headers do not fit")
+        raise MalformedRecord(f"{count} headers do not fit")
     headers = []
     for _ in range(count):
         key, position = _nullable_bytes(payload, view, position, end)
         if key is None:
-            raise _Malformed("a header has no key")
+            raise MalformedRecord("a header has no key")
         value, position = _nullable_bytes(payload, view, position, end)
         headers.append(RecordHeader(key, value))
     return tuple(headers), position
 
 
 def _nullable_bytes(payload: bytes | bytearray, view: memoryview, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = _varint(payload, position, _INT32_BITS)
+    length, position = read_varint(payload, position, INT32_BITS)
     if length < 0:
         if length != -1:
-            raise _Malformed(f"a length of {length}")
+            raise MalformedRecord(f"a length of {length}")
         return None, position
     stop = position + length
     if stop > end:
-        raise _Malformed(f"a field of {length} bytes goes beyond its record")
+        raise MalformedRecord(f"a field of {length} bytes goes beyond its record")
     return bytes(view[position:stop]), stop
-
-
-def _varint(payload: bytes | bytearray, position: int, bits: int) -> tuple[int, int]:
-    byte = payload[position]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
-    value = byte & 0x7F
-    shift = 7
-    while byte >= 0x80:
-        if shift >= bits:
-            raise _Malformed("a variable-length number is too long")
-        position += 1
-        byte = payload[position]
-        value |= (byte & 0x7F) << shift
-        shift += 7
-    if value >> bits:
-        raise _Malformed("a variable-length number is too large")
-    return (value >> 1) ^ -(value & 1), position + 1
 
 
 def build_batch(
@@ -303,15 +220,15 @@ def build_batch(
 
 def _put_record(payload: bytearray, record: Record, base_offset: int, base_timestamp: int) -> None:
     body = bytearray(1)
-    _put_varint(body, _wrap(record.timestamp_ms - base_timestamp))
-    _put_varint(body, record.offset - base_offset)
+    put_varint(body, _wrap(record.timestamp_ms - base_timestamp))
+    put_varint(body, record.offset - base_offset)
     _put_nullable_bytes(body, record.key)
     _put_nullable_bytes(body, record.value)
-    _put_varint(body, len(record.headers))
+    put_varint(body, len(record.headers))
     for key, value in record.headers:
         _put_nullable_bytes(body, key)
         _put_nullable_bytes(body, value)
-    _put_varint(payload, len(body))
+    put_varint(payload, len(body))
     payload += body
 
 
@@ -324,27 +241,8 @@ def _put_nullable_bytes(body: bytearray, value: bytes | None) -> None:
     if value is None:
         body.append(1)
     else:
-        _put_varint(body, len(value))
+        put_varint(body, len(value))
         body += value
-
-
-def _put_varint(body: bytearray, value: int) -> None:
-    value = (value << 1) ^ (value >> 63)
-    while value > 0x7F:
-        body.append((value & 0x7F) | 0x80)
-        value >>= 7
-    body.append(value)
-
-
-def _beyond_the_end() -> PenstockError:
-    return _invalid("a record goes beyond the end of its batch")
-
-
-def _too_many(limit_elements: int) -> PenstockError:
-    return _invalid(
-        f"a batch for a compacted topic may have {limit_elements} records and headers, this one has more: "
-        "send smaller batches"
-    )
 
 
 def _invalid(text: str) -> PenstockError:
