@@ -64,6 +64,7 @@ class Problem(Enum):
     INVALID_FETCH_SESSION_EPOCH = auto()
     UNSUPPORTED_VERSION = auto()
     STORE_CONFLICT = auto()
+    BUSY = auto()
 
 
 class PenstockError(Exception):

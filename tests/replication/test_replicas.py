@@ -1,4 +1,4 @@
-"""Topics that come and go while work for their files is under way."""
+"""What all partitions share: files of topics that come and go, and the time of the event loop."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from uuid import UUID
 
 from tests.disk.power import PowerCutDisk
 from tests.replication.world import WAIT_S, values_in, world
+from tests.storage.batches import NOW_MS
 
+from penstock.errors import Problem, Refused
 from penstock.replication.housekeeping import RETENTION_MS, SWEEP_MS, Housekeeping
+from penstock.replication.key_checks import MAX_COMPACTED_ELEMENTS
 from penstock.units import HOUR_MS
+from penstock.wire.records import Record, build_batch
 
+COMPACTED = {"cleanup.policy": "compact"}
+HEAVY = MAX_COMPACTED_ELEMENTS // 2 + 1
+ZSTD = 4
 CONFIG = {"retention.ms": str(HOUR_MS), "file.delete.delay.ms": "0"}
 ANEW = UUID(int=7)
 
@@ -50,3 +57,61 @@ def test_a_deletion_that_was_begun_for_a_topic_does_not_meet_the_files_of_the_ne
 
     asyncio.run(life())
     asyncio.run(look())
+
+
+def light(key: bytes | None = b"k") -> memoryview:
+    return memoryview(build_batch([Record(0, NOW_MS, key, b"x")]))
+
+
+def heavy(sequence: int = -1) -> memoryview:
+    """Two of them are too much for one turn of the loop."""
+    records = [Record(place, NOW_MS, b"k", None) for place in range(HEAVY)]
+    producer_id, epoch = (7, 0) if sequence >= 0 else (-1, -1)
+    return memoryview(
+        build_batch(records, compression=ZSTD, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+    )
+
+
+def test_a_sender_gets_so_much_looked_at_in_one_turn_and_the_rest_in_the_next_ones() -> None:
+    async def life() -> None:
+        async with world(PowerCutDisk()) as node:
+            partition, plain = await node.partition(config=COMPACTED), await node.partition("plain")
+
+            def send(batch: memoryview, sender: object = "first") -> Problem | None:
+                result = node.replicas.append(partition, batch, sender)
+                return result.problem if isinstance(result, Refused) else None
+
+            assert [send(heavy()) for _ in range(3)] == [None, Problem.BUSY, Problem.BUSY]
+            assert send(heavy(), "second") is None
+            assert not isinstance(node.replicas.append(plain, heavy(), "first"), Refused), "nobody looks into it"
+            await asyncio.sleep(0)
+            assert [send(heavy()) for _ in range(2)] == [None, Problem.BUSY]
+            await asyncio.sleep(0)
+            assert [send(light()) for _ in range(100)] == [None] * 100
+            await asyncio.sleep(0)
+            assert [send(light(key)) for key in (None, b"k")] == [Problem.INVALID_RECORD, Problem.BUSY]
+            await asyncio.sleep(0)
+            assert send(light()) is None
+
+    asyncio.run(life())
+
+
+def test_what_had_to_wait_for_the_next_turn_is_not_overtaken() -> None:
+    async def life() -> None:
+        async with world(PowerCutDisk()) as node:
+            partition, other = await node.partition(config=COMPACTED), await node.partition("other", COMPACTED)
+
+            def send(batch: memoryview) -> Problem | None:
+                result = node.replicas.append(partition, batch, "sender")
+                return result.problem if isinstance(result, Refused) else None
+
+            assert not isinstance(node.replicas.append(other, heavy(), "sender"), Refused)
+            assert [send(heavy(0)), send(heavy(HEAVY))] == [Problem.BUSY, Problem.BUSY]
+            for sequence in (2 * HEAVY, HEAVY):
+                await asyncio.sleep(0)
+                assert send(heavy(sequence)) is Problem.OUT_OF_ORDER_SEQUENCE
+            for sequence in (0, HEAVY):
+                await asyncio.sleep(0)
+                assert send(heavy(sequence)) is None
+
+    asyncio.run(life())

@@ -64,6 +64,8 @@ _CODES: dict[Problem, ErrorCode] = {
     Problem.INVALID_FETCH_SESSION_EPOCH: ErrorCode.invalid_fetch_session_epoch,
     Problem.UNSUPPORTED_VERSION: ErrorCode.unsupported_version,
     Problem.STORE_CONFLICT: ErrorCode.unknown_server_error,
+    # Of those that say that nothing was written and that trying again helps, the one that every client takes so.
+    Problem.BUSY: ErrorCode.not_enough_replicas,
 }
 
 # A reason without a code would reach a client as an unknown error: refuse to start instead.

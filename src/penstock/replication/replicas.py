@@ -18,20 +18,20 @@ from penstock.config.log import LogSettings
 from penstock.disk.interface import Space
 from penstock.errors import PenstockError, Problem, Refused
 from penstock.replication.flusher import Flusher
+from penstock.replication.key_checks import KeyChecks
 from penstock.replication.partition import Partition
 from penstock.storage.directories import PartitionDirectories
 from penstock.storage.log import Appended, Log
-from penstock.units import MIB
 from penstock.wire.batch import BatchHeader
 from penstock.wire.batch_rules import check_produced, check_timestamp
-from penstock.wire.record_keys import check_keys
 
 logger = logging.getLogger(__name__)
 
-# What one produced batch may unpack to where the broker must look inside (compacted topics need keys), and how many
-# records and headers it may hold there. Everybody waits meanwhile: a fifth of a second at worst.
-DECOMPRESSED_LIMIT_BYTES = 16 * MIB
-MAX_COMPACTED_ELEMENTS = 100_000
+_BUSY = Refused(
+    Problem.BUSY,
+    "so many records for compacted topics, which all have to be looked at, came at once that this batch has to be sent "
+    "again",
+)
 
 
 class Replicas:
@@ -55,6 +55,7 @@ class Replicas:
         self._clock = clock
         self._topics: dict[str, list[Partition]] = {}
         self._names: dict[UUID, str] = {}
+        self._key_checks = KeyChecks()
         # When an append last failed for want of space.
         self.disk_full_ms: int | None = None
         # At the end: all that was taken is on disk.
@@ -87,8 +88,11 @@ class Replicas:
 
     # Appending
 
-    def append(self, partition: Partition, records: memoryview) -> Appended | Refused:
-        """From a producer: checked in full. `records` must be writable and is stamped in place."""
+    def append(self, partition: Partition, records: memoryview, sender: object = None) -> Appended | Refused:
+        """From a producer: checked in full. `records` must be writable and is stamped in place.
+
+        `sender`: whose share of the event loop's time it takes where the records have to be looked at.
+        """
         settings = partition.log.settings
         now_ms = self._clock.now_ms()
         try:
@@ -98,7 +102,10 @@ class Replicas:
                     header, now_ms, settings.message_timestamp_before_max_ms, settings.message_timestamp_after_max_ms
                 )
             if "compact" in settings.cleanup_policy:
-                _require_keys(records)
+                if not self._key_checks.has_time_for(header, sender):
+                    partition.log.producer_states.refuse(header, now_ms)
+                    return _BUSY
+                self._key_checks.check(records, sender)
             return self._append(partition, records, header, now_ms)
         except PenstockError as error:
             return self._refused(partition, error)
@@ -253,9 +260,3 @@ def _of_epoch(partition: Partition | Refused, current_leader_epoch: int) -> Part
     if current_leader_epoch < partition.leader_epoch:
         return Refused(Problem.FENCED_LEADER_EPOCH, f"epoch {current_leader_epoch} is over: refresh the metadata")
     return Refused(Problem.UNKNOWN_LEADER_EPOCH, f"epoch {current_leader_epoch} is not known here yet")
-
-
-def _require_keys(records: memoryview) -> None:
-    # A batch that was sent uncompressed is as large as its topic allows, and costs no time to unpack.
-    limit_bytes = max(DECOMPRESSED_LIMIT_BYTES, len(records))
-    check_keys(records, limit_bytes=limit_bytes, limit_elements=MAX_COMPACTED_ELEMENTS)

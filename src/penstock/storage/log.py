@@ -106,8 +106,7 @@ class Log(LogState):
             except OSError as error:
                 raise self._cut_back(file, position, error) from error
         except PenstockError:
-            if has_producer:
-                self.producer_states.refuse(header, now_ms)
+            self.producer_states.refuse(header, now_ms)
             raise
         next_offset = base_offset + header.last_offset_delta + 1
         segment.grow(size, base_offset, next_offset, timestamp_ms, settings.index_interval_bytes)

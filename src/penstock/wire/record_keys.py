@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from penstock.errors import PenstockError, Problem
+from penstock.units import KIB
 from penstock.wire.batch import BatchHeader
 from penstock.wire.records import checked_header, malformed_refused, payload_of
 from penstock.wire.varints import INT32_BITS, INT64_BITS, MalformedRecord, read_varint
 
+# So many are unpacked in the time in which one record is looked at.
+_UNPACKED_BYTES_PER_RECORD = KIB
 
-def check_keys(batch: bytes | bytearray | memoryview, *, limit_bytes: int, limit_elements: int) -> None:
+
+def check_keys(batch: bytes | bytearray | memoryview, *, limit_bytes: int, limit_elements: int) -> int:
     """PenstockError unless `records_of` can read the batch and every record has a key.
 
-    It builds no records and looks at no more than `limit_elements` records and headers: for the event loop.
+    It builds no records and looks at no more than `limit_elements` records and headers: for the event loop. Returns
+    what it cost, counted in records: about a microsecond each.
     """
     header = checked_header(batch)
     if header.record_count > limit_elements:
         raise _too_many(limit_elements)
     payload = payload_of(batch, header, limit_bytes)
     with malformed_refused():
-        _walk(payload, header, limit_elements)
+        elements = _walk(payload, header, limit_elements)
+    return elements + (len(payload) // _UNPACKED_BYTES_PER_RECORD if header.compression else 0)
 
 
-def _walk(payload: bytes | bytearray, header: BatchHeader, limit_elements: int) -> None:
-    """Like `records_of`, and refuses what it refuses; as few operations per record as that takes."""
+def _walk(payload: bytes | bytearray, header: BatchHeader, limit_elements: int) -> int:
+    """Like `records_of`, and refuses what it refuses; as few operations per record as that takes.
+
+    How many records and headers there are.
+    """
     header_budget = limit_elements - header.record_count
     previous_delta, last_delta = -1, header.last_offset_delta
     position = 0
@@ -50,6 +59,7 @@ def _walk(payload: bytes | bytearray, header: BatchHeader, limit_elements: int) 
             raise MalformedRecord(f"a record ends {end - position:+} bytes from where its length says")
     if position != len(payload):
         raise MalformedRecord(f"{len(payload) - position} bytes follow the last of {header.record_count} records")
+    return limit_elements - header_budget
 
 
 def _skip_headers(payload: bytes | bytearray, position: int, end: int, count: int) -> int:

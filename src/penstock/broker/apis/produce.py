@@ -68,7 +68,7 @@ class Produce:
         deadline_ms = self._clock.now_ms() + max(0, request.timeout_ms) if request.acks == ACKS_ALL else NEVER_MS
         uncommitted: list[_Uncommitted] = []
         response = ProduceResponse(
-            [self._append_all(topic, request.acks, deadline_ms, uncommitted) for topic in request.topics]
+            [self._append_all(topic, request.acks, deadline_ms, uncommitted, caller) for topic in request.topics]
         )
         if request.acks == ACKS_NONE:
             _hang_up_on_error(response)
@@ -76,13 +76,15 @@ class Produce:
         return _when_committed(response, uncommitted) if uncommitted else response
 
     def _append_all(
-        self, topic: TopicProduce, acks: int, deadline_ms: int, uncommitted: list[_Uncommitted]
+        self, topic: TopicProduce, acks: int, deadline_ms: int, uncommitted: list[_Uncommitted], caller: Caller
     ) -> TopicProduced:
         rows: list[PartitionProduced] = []
         for index, records in topic.partitions:
             partition = self._find(topic, index)
             result = (
-                partition if isinstance(partition, Refused) else self._replicas.append(partition, records or _EMPTY)
+                partition
+                if isinstance(partition, Refused)
+                else self._replicas.append(partition, records or _EMPTY, caller)
             )
             if isinstance(result, Refused):
                 rows.append(_failed(index, result))

@@ -115,12 +115,15 @@ class ProducerStates:
         )
 
     def refuse(self, header: BatchHeader, now_ms: int) -> None:
-        """The batch passed `check` and could not be appended; the producer is not to blame.
+        """The batch could not be appended, and its producer, if it has one, is not to blame.
 
         Of a known producer the next sequence is known. Another may start anywhere, so that without this the next batch
         that it has in flight would be taken for its first.
         """
-        if header.producer_id in self._entries:
+        if header.producer_id < 0 or header.producer_id in self._entries:
+            return
+        before = self._refused.get(header.producer_id)
+        if before is not None and before.is_overtaken_by(header):
             return
         self._refused.pop(header.producer_id, None)
         if len(self._refused) >= MOST_REFUSED:
