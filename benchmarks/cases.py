@@ -117,6 +117,7 @@ def _os_cases(scale: Scale) -> Iterator[Case]:
         fill = Produce(messages=read)
         yield Case(f"catch-up-1k-p{partitions}", Durability.OS, Read(messages=read), partitions, fill)
     yield Case("single-16", Durability.OS, Single(messages=scale.single_messages), 16)
+    yield Case("single-16-in-turn", Durability.OS, Single(messages=scale.single_messages, in_flight=1), 16)
     active = scale.connection_messages
     yield Case("connections-100", Durability.OS, Connections(messages=active), 16)
     yield Case("connections-100-idle-1000", Durability.OS, Connections(messages=active, idle=1000), 16)
@@ -136,9 +137,11 @@ def _default_cases(scale: Scale) -> Iterator[Case]:
 
 def _synced_produce_cases(durability: Durability, scale: Scale) -> Iterator[Case]:
     for partitions in (1, 16):
-        job = Produce(messages=scale.synced_bytes // 1000)
-        yield Case(f"produce-1k-acks-all-p{partitions}", durability, job, partitions)
-    yield Case("single-16-acks-all", durability, Single(messages=scale.single_messages // 2, acks="all"), 16)
+        bulk = Produce(messages=scale.synced_bytes // 1000)
+        yield Case(f"produce-1k-acks-all-p{partitions}", durability, bulk, partitions)
+    for name, in_flight in (("single-16-acks-all", 5), ("single-16-acks-all-in-turn", 1)):
+        job = Single(messages=scale.single_messages // 2, acks="all", in_flight=in_flight)
+        yield Case(name, durability, job, 16)
 
 
 def _latency_cases(durability: Durability, rates_per_s: Sequence[int], scale: Scale) -> Iterator[Case]:

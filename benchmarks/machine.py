@@ -21,7 +21,6 @@ def describe() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "memory": f"{_meminfo_bytes('MemTotal') / 1e9:.0f} GB",
         "kernel": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
         "librdkafka": confluent_kafka.libversion()[0],
     }
 

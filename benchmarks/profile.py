@@ -70,7 +70,9 @@ def profiled(case: Case, spy: str, native: bool, folded_path: Path, directory: P
     command = [spy, "record", "--format", "raw", "--function", "--rate", str(_SAMPLES_PER_S)]
     command += ["--duration", str(_LONGEST_S)]
     command += ["--output", str(folded_path), *(["--native"] if native else ["--nonblocking"])]
-    with Session([Penstock()], directory, case.durability, failures.append) as session:
+    penstock = Penstock()
+    penstock.prepare()
+    with Session([penstock], directory, case.durability, failures.append) as session:
         for name in session.running():
             session.prepare(name, [case], QUICK)
             spying = subprocess.Popen(

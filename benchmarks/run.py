@@ -71,7 +71,7 @@ class Run:
         self.results = Results(
             command=plan.command,
             date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            machine=machine.describe(),
+            machine=machine.describe() | {peer.name: peer.version() for peer in plan.peers},
             settings={each.value: self._settings(each) for each in Durability},
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 import socket
 import subprocess
 import time
@@ -15,6 +16,7 @@ from benchmarks import usage
 
 _STOP_S = 30
 _READY_S = 60
+_CACHE_VARIABLE = "PENSTOCK_BENCH_CACHE"
 
 
 class Durability(enum.Enum):
@@ -40,6 +42,9 @@ class Peer(Protocol):
 
     def settings_of(self, durability: Durability) -> str:
         """How this durability is asked for, in the peer's own words."""
+
+    def version(self) -> str:
+        """What runs, and on what."""
 
 
 class Broker:
@@ -100,6 +105,11 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def cache_directory() -> Path:
+    """Where what was fetched and installed stays for the next run."""
+    return Path(os.environ.get(_CACHE_VARIABLE) or Path.home() / ".cache" / "penstock-bench")
 
 
 def free_ports(count: int) -> list[int]:

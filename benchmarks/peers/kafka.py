@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
-from benchmarks.peers.broker import Broker, Durability, PeerUnavailable, free_ports
+from benchmarks.peers.broker import Broker, Durability, PeerUnavailable, cache_directory, free_ports
 
 VERSION = "4.3.1"
-_CACHE_VARIABLE = "PENSTOCK_BENCH_CACHE"
 _FETCH_S = 600
 _FORMAT_S = 60
 # Any well-formed id will do: the storage is used once.
@@ -48,7 +46,7 @@ class Kafka:
     name = "kafka"
 
     def __init__(self) -> None:
-        self._jars = _cache_directory() / f"kafka-{VERSION}"
+        self._jars = cache_directory() / f"kafka-{VERSION}"
 
     def prepare(self) -> None:
         for tool in ("java", "mvn"):
@@ -68,6 +66,10 @@ class Kafka:
 
     def settings_of(self, durability: Durability) -> str:
         return ", ".join(_flush_lines(durability)) or "as delivered (the operating system flushes)"
+
+    def version(self) -> str:
+        java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.splitlines()
+        return f"{VERSION}, {java[0] if java else 'java'}"
 
     def _fetch(self) -> None:
         self._jars.mkdir(parents=True, exist_ok=True)
@@ -99,10 +101,6 @@ class Kafka:
 
 def _flush_lines(durability: Durability) -> list[str]:
     return ["log.flush.interval.messages=1"] if durability is Durability.FSYNC else []
-
-
-def _cache_directory() -> Path:
-    return Path(os.environ.get(_CACHE_VARIABLE) or Path.home() / ".cache" / "penstock-bench")
 
 
 def _errors_in(output: str) -> str:
