@@ -30,6 +30,7 @@ def test_a_failed_sync_stops_one_log_until_the_next_start(
     with node(data_dir=str(tmp_path), disk=disk) as broker:
         written = clients.write(broker.bootstrap, "orders", VALUES)
         invoices = clients.write(broker.bootstrap, "invoices", VALUES)
+        disk.fail("sync", path_part="/journal/")
         disk.fail("sync", path_part="topics/orders/")
         syncs = disk.count("sync", "topics/orders/")
         outcome = clients.try_to_write(broker.bootstrap, "orders", b"not on disk", acks)
@@ -44,6 +45,7 @@ def test_a_failed_sync_stops_one_log_until_the_next_start(
         assert (shown.code, shown.values) == (ErrorCode.none, written)
         assert clients.fetch(broker.bootstrap, "orders", len(written)).code is ErrorCode.kafka_storage_error
         assert "log.sync.failed" in clients.said(caplog)
+        assert "journal.failed" in clients.said(caplog)
         invoices |= {
             len(invoices) + offset: value
             for offset, value in enumerate(clients.write(broker.bootstrap, "invoices", VALUES).values())
@@ -64,6 +66,7 @@ def test_a_failed_sync_of_group_offsets_concerns_its_groups_alone(tmp_path: Path
         clients.write(broker.bootstrap, "orders", VALUES)
         for group in GROUPS:
             assert clients.commit(broker.bootstrap, group, "orders", 5) is None
+        disk.fail("sync", path_part="/journal/")
         disk.fail("sync", path_part="__consumer_offsets/partition-0/")
         outcomes = {group: clients.commit(broker.bootstrap, group, "orders", 6, timeout_s=1) for group in GROUPS}
         assert [error is None for error in outcomes.values()].count(True) == 1, outcomes

@@ -38,6 +38,7 @@ def test_a_stop_whose_last_sync_failed_is_not_clean(tmp_path: Path, policy: str)
     disk = FaultyDisk(LocalDisk())
     with penstock.testing.node({"flush.policy": policy}, data_dir=str(tmp_path), disk=disk) as node:
         assert epoch_after_writing(node) == 0
+        disk.fail("sync", path_part="/journal/")
         disk.fail("sync", path_part="/orders/")
     assert not (tmp_path / "stopped-cleanly").exists()
     with penstock.testing.node(data_dir=str(tmp_path)) as node:
@@ -48,6 +49,7 @@ def test_a_stop_with_a_log_that_had_failed_is_not_clean(tmp_path: Path) -> None:
     disk = FaultyDisk(LocalDisk())
     with penstock.testing.node(data_dir=str(tmp_path), disk=disk) as node:
         assert epoch_after_writing(node) == 0
+        disk.fail("sync", path_part="/journal/")
         disk.fail("sync", path_part="/orders/")
         producer = Producer({"bootstrap.servers": node.bootstrap, "log_level": 0, "retries": 0})
         producer.produce("orders", b"y", partition=0)

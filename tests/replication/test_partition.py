@@ -30,7 +30,7 @@ def append(partition: Partition, *values: bytes) -> int:
 
 def sync_all(partition: Partition) -> None:
     sync(partition.log)
-    partition.on_synced()
+    partition.on_durable()
 
 
 def shown(partition: Partition) -> int:
@@ -65,7 +65,7 @@ def test_each_waiter_waits_for_its_own_offset_and_they_come_in_order() -> None:
     assert ticket is not None
     ticket.run()
     partition.log.finish_sync(ticket)
-    partition.on_synced()
+    partition.on_durable()
     assert order == [first, second]
     sync_all(partition)
     assert order == [first, second, third]
@@ -125,7 +125,7 @@ def test_what_comes_during_a_sync_is_readable_with_the_next_one_and_counted_ther
     append(partition, b"b" * 5000)
     ticket.run()
     partition.log.finish_sync(ticket)
-    partition.on_synced()
+    partition.on_durable()
     sync_all(partition)
     first, second = heard
     assert 100 < (first or 0) < 1000

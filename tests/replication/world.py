@@ -21,6 +21,7 @@ from penstock.replication.flusher import Flusher
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
 from penstock.storage.directories import PartitionDirectories
+from penstock.storage.journal import Journal
 from penstock.storage.log import Appended
 from penstock.wire.records import Record, build_batch, records_of
 
@@ -60,7 +61,8 @@ async def world(memory: PowerCutDisk, settings: LogSettings | None = None) -> As
     disk, clock = FaultyDisk(memory), SteppedClock()
     # One thread for each log that a test holds up, and one for the others.
     with ThreadPoolExecutor(4) as pool, ThreadPoolExecutor(1) as upkeep:
-        flusher = Flusher(pool, asyncio.get_running_loop(), lambda seconds: None, clock)
+        journal = Journal.open(disk, DATA)
+        flusher = Flusher(pool, asyncio.get_running_loop(), lambda seconds: None, clock, journal)
         replicas = Replicas(PartitionDirectories(disk, DATA), settings or LogSettings(), flusher, pool, upkeep, clock)
         try:
             yield World(disk, clock, pool, upkeep, flusher, replicas)
@@ -68,6 +70,8 @@ async def world(memory: PowerCutDisk, settings: LogSettings | None = None) -> As
             disk.syncs_may_run.set()
             disk.removals_may_run.set()
             await replicas.close()
+            flusher.close()
+            journal.close()
 
 
 def topic_id(topic: str) -> UUID:

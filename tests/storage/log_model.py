@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tests.disk.crash import CrashingDisk
-from tests.storage.batches import NOW_MS, headers_in
+from tests.storage.batches import NOW_MS, batch_of, headers_in
 
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
 from penstock.storage.deletion import Deletion
 from penstock.storage.log import Log, SyncTicket
+from penstock.wire.batch import read_header, stamp
 
 DIRECTORY = "/data/topics/t/partition-0"
 
@@ -29,9 +30,9 @@ class LogModel:
     power cut; nothing that is not in `sent` may ever be served.
     """
 
-    def start(self, settings: LogSettings) -> None:
+    def start(self, settings: LogSettings, disk: CrashingDisk | None = None) -> None:
         self.settings = settings
-        self.disk = CrashingDisk()
+        self.disk = disk or CrashingDisk()
         self.now_ms = NOW_MS
         self.numbers = 0
         self.must = 0
@@ -52,6 +53,36 @@ class LogModel:
         self.deletions = []
         self.failed = False
         self.log = Log.open(self.disk, DIRECTORY, self.settings, now_ms=self.now_ms)
+
+    def append(self, records: int, size: int, producer_id: int) -> None:
+        self.numbers += 1
+        values = [b"%d" % self.numbers, *[b"x" * size] * (records - 1)]
+        sequence = self.sequences.get(producer_id, -1) + 1 if producer_id >= 0 else -1
+        batch = batch_of(
+            *values,
+            timestamp_ms=self.now_ms,
+            producer_id=producer_id,
+            producer_epoch=0 if producer_id >= 0 else -1,
+            base_sequence=sequence,
+        )
+        expected = self.log.end_offset
+        last_sequence = sequence + records - 1 if producer_id >= 0 else -1
+        stamped = bytearray(batch)
+        stamp(stamped, expected, self.epoch)
+        # From now on it may be found, even if the power fails before anybody is told.
+        self.sent[expected] = Sent(expected, expected + records, bytes(stamped), producer_id, last_sequence)
+        try:
+            appended = self.log.append(batch, read_header(batch), leader_epoch=self.epoch, now_ms=self.now_ms)
+        except PenstockError as error:
+            assert error.problem is Problem.STORAGE_FAILED
+            assert self.log.end_offset == expected
+            del self.sent[expected]
+            self.failed = self.log.failure is not None
+            return
+        assert (appended.base_offset, appended.duplicate) == (expected, False)
+        assert appended.next_offset == expected + records
+        if producer_id >= 0:
+            self.sequences[producer_id] = last_sequence
 
     def served_from(self, offset: int) -> list[Sent]:
         """What a read at this offset answers with, each batch found in the model."""

@@ -21,11 +21,11 @@ from hypothesis.stateful import (
 from tests.disk.crash import PowerOff
 from tests.scale import examples, minutes
 from tests.storage.batches import batch_of
-from tests.storage.log_model import LogModel, Sent
+from tests.storage.log_model import LogModel
 
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
-from penstock.wire.batch import HEADER_BYTES, read_header, stamp
+from penstock.wire.batch import HEADER_BYTES, read_header
 
 SETTINGS = LogSettings(
     segment_bytes=1500,
@@ -54,36 +54,6 @@ class LogUnderFire(LogModel, RuleBasedStateMachine):
         for records, size, producer_id in batches:
             if not self.failed:
                 self.append(records, size, producer_id)
-
-    def append(self, records: int, size: int, producer_id: int) -> None:
-        self.numbers += 1
-        values = [b"%d" % self.numbers, *[b"x" * size] * (records - 1)]
-        sequence = self.sequences.get(producer_id, -1) + 1 if producer_id >= 0 else -1
-        batch = batch_of(
-            *values,
-            timestamp_ms=self.now_ms,
-            producer_id=producer_id,
-            producer_epoch=0 if producer_id >= 0 else -1,
-            base_sequence=sequence,
-        )
-        expected = self.log.end_offset
-        last_sequence = sequence + records - 1 if producer_id >= 0 else -1
-        stamped = bytearray(batch)
-        stamp(stamped, expected, self.epoch)
-        # From now on it may be found, even if the power fails before anybody is told.
-        self.sent[expected] = Sent(expected, expected + records, bytes(stamped), producer_id, last_sequence)
-        try:
-            appended = self.log.append(batch, read_header(batch), leader_epoch=self.epoch, now_ms=self.now_ms)
-        except PenstockError as error:
-            assert error.problem is Problem.STORAGE_FAILED
-            assert self.log.end_offset == expected
-            del self.sent[expected]
-            self.failed = self.log.failure is not None
-            return
-        assert (appended.base_offset, appended.duplicate) == (expected, False)
-        assert appended.next_offset == expected + records
-        if producer_id >= 0:
-            self.sequences[producer_id] = last_sequence
 
     @precondition(lambda self: not self.failed and self.log.producers())
     @rule(which=st.integers(0, 1), back=st.integers(1, 5))

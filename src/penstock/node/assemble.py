@@ -39,6 +39,7 @@ from penstock.replication.flusher import Flusher
 from penstock.replication.housekeeping import Housekeeping
 from penstock.replication.replicas import Replicas
 from penstock.storage.directories import PartitionDirectories
+from penstock.storage.journal import Journal
 from penstock.telemetry.broker import BrokerMetrics, report_memory
 from penstock.telemetry.groups import report_group_lag
 from penstock.telemetry.health import Health
@@ -102,7 +103,10 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
             for threads, name in ((SYNC_THREADS, "sync"), (READ_THREADS, "read"), (UPKEEP_THREADS, "upkeep"))
         )
         log_metrics = LogMetrics(metrics, lambda: log_sizes(replicas))
-        flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock)
+        journal = Journal.open(disk, data_dir)
+        stack.callback(journal.close)
+        flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock, journal)
+        stack.callback(flusher.close)
         replicas = Replicas(directories, settings.log, flusher, reads, upkeep, clock)
         stack.push(lambda kind, *_: last_stop.mark_clean() if kind is None and replicas.closed_cleanly else None)
         stack.push_async_callback(replicas.close)
@@ -116,6 +120,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         topics.follow(replicas)
         topics.follow(groups)
         await topics.load(new_epochs=not last_stop.was_clean)
+        journal.start()
         last_stop.forget()
         await replicas.remove_strangers({topic.name for topic in image.topics()})
         await stack.enter_async_context(Housekeeping(replicas, flusher, upkeep, clock).running())

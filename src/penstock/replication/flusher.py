@@ -1,18 +1,24 @@
-"""Group commit: one fdatasync per log at a time, in a pool thread, serves all that were appended before it."""
+"""Group commit: what was appended is made durable by the journal, or by one fdatasync per log at a time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from penstock.clock import Clock
 from penstock.errors import Problem
+from penstock.replication.journal_commits import JournalCommits
 from penstock.replication.partition import Partition
+from penstock.storage.journal import Journal
 from penstock.storage.log import SyncTicket
 
 logger = logging.getLogger(__name__)
+
+# Syncs for which nobody waits yet, so that there are threads and disk left for those for which somebody does.
+CATCH_UP_AT_ONCE = 2
 
 
 class Flusher:
@@ -28,17 +34,23 @@ class Flusher:
         loop: asyncio.AbstractEventLoop,
         observe_seconds: Callable[[float], None],
         clock: Clock,
+        journal: Journal,
     ) -> None:
         self._pool = pool
         self._clock = clock
         self._loop = loop
         self._observe_seconds = observe_seconds
+        self.journal = journal
+        self._commits = JournalCommits(journal, loop, clock, observe_seconds, self._sync_files, self._after_commit)
         # Which partitions want a sync, and whether a checkpoint with it.
         self._asked: dict[Partition, bool] = {}
         self._running: set[Partition] = set()
         # Asked for while a sync was running.
         self._wants_checkpoint: set[Partition] = set()
         self._watching: list[asyncio.Future[None]] = []
+        # Their files must be synced before the journal can go on in its other file.
+        self._behind: deque[Partition] = deque()
+        self._catching_up: set[Partition] = set()
 
     def request(self, partition: Partition, checkpoint: bool = False) -> None:
         """Sync what is appended, if its flush.policy asks for it; with `checkpoint`, write one too, in any case.
@@ -51,27 +63,63 @@ class Flusher:
 
     async def drained(self, partitions: Collection[Partition]) -> None:
         """Returns when of these no sync is in flight or asked for, however busy others are."""
-        while any(partition in self._running or partition in self._asked for partition in partitions):
+        while any(map(self._is_busy, partitions)):
             done: asyncio.Future[None] = self._loop.create_future()
             self._watching.append(done)
             await done
 
+    def forget(self, partition: Partition) -> None:
+        """It is deleted, and drained."""
+        self._commits.forget(partition)
+
+    def close(self) -> None:
+        """Blocking. Everything is drained."""
+        self._commits.close()
+
+    def _is_busy(self, partition: Partition) -> bool:
+        return partition in self._running or partition in self._asked or partition in self._commits
+
     def _begin(self) -> None:
         asked, self._asked = self._asked, {}
         for partition, checkpoint in asked.items():
-            if partition in self._running:
-                self._wants_checkpoint |= {partition} if checkpoint else set()
-                continue
-            try:
-                ticket = partition.log.begin_sync(self._clock.now_ms(), checkpoint=checkpoint)
-            except OSError as error:
-                # Nothing was synced, so nothing is lost: whoever waits goes on waiting, and the next sweep asks again.
-                self._complain("log.sync.postponed", partition, str(error))
-                continue
-            if ticket is not None:
-                self._running.add(partition)
-                self._run(partition, ticket)
+            if checkpoint or not self._commits.accept(partition):
+                self._sync(partition, self._clock.now_ms(), checkpoint)
+        self._commits.begin()
+        self._after_commit()
+
+    def _after_commit(self) -> None:
+        if not self._behind:
+            self._behind.extend(self._commits.behind())
+        self._catch_up()
         self._tell_watchers()
+
+    def _catch_up(self) -> None:
+        while self._behind and len(self._catching_up) < CATCH_UP_AT_ONCE:
+            partition = self._behind.popleft()
+            if self._sync(partition, None):
+                self._catching_up.add(partition)
+
+    def _sync_files(self, partitions: Collection[Partition], now_ms: int | None) -> None:
+        for partition in partitions:
+            self._sync(partition, now_ms)
+
+    def _sync(self, partition: Partition, now_ms: int | None, checkpoint: bool = False) -> bool:
+        """Whether a sync of its files has begun; without `now_ms`, whether one is due or not."""
+        if partition in self._running:
+            # When that one has ended, what is left to do is looked at again.
+            self._wants_checkpoint |= {partition} if checkpoint else set()
+            return False
+        try:
+            ticket = partition.log.begin_sync(now_ms, checkpoint=checkpoint)
+        except OSError as error:
+            # Nothing was synced, so nothing is lost: whoever waits goes on waiting, and the next sweep asks again.
+            self._complain("log.sync.postponed", partition, str(error))
+            return False
+        if ticket is None:
+            return False
+        self._running.add(partition)
+        self._run(partition, ticket)
+        return True
 
     def _run(self, partition: Partition, ticket: SyncTicket) -> None:
         started = self._loop.time()
@@ -85,15 +133,17 @@ class Flusher:
     def _ended(self, partition: Partition, ticket: SyncTicket, error: BaseException | None, seconds: float) -> None:
         self._observe_seconds(seconds)
         self._running.discard(partition)
+        self._catching_up.discard(partition)
         if error is None:
             self._finished(partition, ticket)
         else:
             self._failed(partition, error)
+        self._catch_up()
         self._tell_watchers()
 
     def _finished(self, partition: Partition, ticket: SyncTicket) -> None:
         partition.log.finish_sync(ticket)
-        partition.on_synced()
+        partition.on_durable()
         # What came in while the disk worked goes out with the next sync, together.
         self.request(partition, checkpoint=partition in self._wants_checkpoint)
         self._wants_checkpoint.discard(partition)

@@ -1,7 +1,7 @@
 """One partition on this broker: its log, what of it is committed, and who waits for it.
 
 The high watermark is the first offset that a reader may not see yet. A lone replica commits what it has:
-with `flush.policy=acked` its synced end, with `os` its written end.
+with `flush.policy=acked` its durable end, with `os` its written end.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class Partition:
     def read(self, offset: int, max_bytes: int, at_least_one: bool) -> Slice:
         return self.log.read(offset, max_bytes, upto=self.high_watermark, at_least_one=at_least_one)
 
-    def on_synced(self) -> None:
-        """The log's synced end has moved."""
+    def on_durable(self) -> None:
+        """The log's durable end has moved."""
         if self.waits_for_sync:
-            self._advance(self.log.synced_offset)
+            self._advance(self.log.durable_offset)
 
     def on_settings_changed(self) -> None:
         """A change from acked to os commits what is written."""
-        self._advance(self.log.synced_offset if self.waits_for_sync else self.log.end_offset)
+        self._advance(self.log.durable_offset if self.waits_for_sync else self.log.end_offset)
 
     def watch(self, key: object, on_progress: Callable[[int | None], None]) -> None:
         """Call `on_progress(bytes that became readable)` until unwatched; None tells that the partition stopped."""
@@ -103,8 +103,8 @@ class Partition:
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
-        # A log's synced bytes are those of its last sync, whatever has been appended since it began.
-        committed_bytes = self.log.synced_bytes if self.waits_for_sync else self.log.appended_bytes
+        # A log's durable bytes are those of its last commit, whatever has been appended since it began.
+        committed_bytes = self.log.durable_bytes if self.waits_for_sync else self.log.appended_bytes
         readable = max(1, committed_bytes - self._committed_bytes)
         self._committed_bytes = committed_bytes
         waiters = self._commit_waiters

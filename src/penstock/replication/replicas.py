@@ -165,7 +165,8 @@ class Replicas:
         logs: list[Log] = []
         try:
             for index, path in zip(indexes, paths, strict=True):
-                log = Log.open(self._directories.disk, path, settings, now_ms=self._clock.now_ms())
+                share = self._flusher.journal.share_for(topic.id, index)
+                log = Log.open(self._directories.disk, path, settings, now_ms=self._clock.now_ms(), share=share)
                 logs.append(log)
                 if log.recovery.noteworthy:
                     what = str(log.recovery)
@@ -185,6 +186,7 @@ class Replicas:
         await self._flusher.drained(partitions)
         for partition in partitions:
             partition.log.abandon()
+            self._flusher.forget(partition)
         try:
             # Behind all that retention and compaction have begun there: they know files by their names, which a topic
             # that is made anew has too.

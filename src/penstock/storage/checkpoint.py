@@ -39,6 +39,8 @@ class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
     producers: list[ProducerEntry]
     # Compaction has been over everything below it.
     clean_offset: int = 0
+    # What entries of the journal before this one have of the log does not count any more.
+    journal_sequence: int = 0
 
 
 class StartOffset(msgspec.Struct, array_like=True, frozen=True):

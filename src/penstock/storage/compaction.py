@@ -50,6 +50,9 @@ class Compaction:
         """None if there is nothing worth it now. `bound_offset`: the last stable offset; nothing behind it counts."""
         if log.failure is not None or "compact" not in log.settings.cleanup_policy:
             return None
+        if log.durable_offset > log.synced_offset:
+            # Until a checkpoint names what replaces them, a crash brings the old segments back as their files are.
+            bound_offset = min(bound_offset, log.synced_offset)
         dirty = dirty_range(
             [facts_of(segment) for segment in _closed(log)],
             _rules(log),

@@ -12,10 +12,12 @@ from penstock.storage.checkpoint import CheckpointFiles
 from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.core.producer_state import ProducedBatch, ProducerEntry
 from penstock.storage.deletion import Deletion, apply_retention
+from penstock.storage.journal_share import JournalShare
 from penstock.storage.reading import find_slice
 from penstock.storage.recovery import Recovery, forget_failure, write_again_after_failure
 from penstock.storage.segment import Segment
 from penstock.storage.slice import Slice, unreadable
+from penstock.storage.stage import begin_stage
 from penstock.storage.state import LogState
 from penstock.storage.sync import SyncTicket
 from penstock.storage.timestamps import TimestampedOffset, first_at_or_after, newest
@@ -43,20 +45,24 @@ class Appended(NamedTuple):
 
 class Log(LogState):
     @classmethod
-    def open(cls, disk: Disk, directory: str, settings: LogSettings, *, now_ms: int) -> Log:
-        """Makes a new log or recovers the one that is there. Blocking.
+    def open(
+        cls, disk: Disk, directory: str, settings: LogSettings, *, now_ms: int, share: JournalShare | None = None
+    ) -> Log:
+        """Makes a new log or recovers the one that is there, also from the journal. Blocking.
 
-        With flush.policy=acked, what it shows is on disk when it returns.
+        With flush.policy=acked, and if the journal had something of it, what it shows is in its files for good when
+        it returns.
         """
         try:
             if not disk.exists(directory):
                 disk.make_directory(directory)
             files = CheckpointFiles(disk, directory)
-            recovered = Recovery(disk, directory, settings, files, now_ms).run()
-            log = cls(disk, directory, settings, files, recovered)
+            recovered = Recovery(disk, directory, settings, files, now_ms, share).run()
+            log = cls(disk, directory, settings, files, recovered, share)
             had_failed = write_again_after_failure(disk, directory, recovered)
             # With flush.policy=os nobody waits for a sync, and a gigabyte to sync would hold up the start.
-            if had_failed or (settings.flush_policy == "acked" and (recovered.changed or log.recovery.noteworthy)):
+            wants_sync = settings.flush_policy == "acked" or recovered.was_journaled
+            if had_failed or (wants_sync and (recovered.changed or log.recovery.noteworthy)):
                 log.checkpoint()
             if had_failed:
                 forget_failure(disk, directory)
@@ -121,6 +127,8 @@ class Log(LogState):
         self.size_bytes += size
         self.appended_bytes += size
         self.appended_batches += 1
+        if self.stage is not None and not self.stage.add(batch, size):
+            self.stage = None
         if has_producer:
             self.producer_states.record(header, base_offset, timestamp_ms, now_ms)
         return Appended(base_offset, next_offset, append_time_ms, False, self.start_offset)
@@ -182,6 +190,7 @@ class Log(LogState):
                 self.checkpoint_written(error)
             raise
         self.synced_bytes = self.appended_bytes
+        begin_stage(self)
         return ticket
 
     def finish_sync(self, ticket: SyncTicket) -> None:
@@ -192,6 +201,8 @@ class Log(LogState):
         for segment in synced:
             self.warm(segment)
         self.synced_offset = max(self.synced_offset, ticket.end_offset)
+        if self.synced_offset > self.durable_offset:
+            self.durable_offset, self.durable_bytes = self.synced_offset, self.synced_bytes
         if ticket.has_checkpoint:
             self.checkpoint_written(ticket.checkpoint_error)
 

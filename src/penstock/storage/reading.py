@@ -19,9 +19,9 @@ def find_slice(log: LogState, offset: int, max_bytes: int, upto: int, at_least_o
         text = f"offset {offset} is not between {log.start_offset} and {log.end_offset}"
         raise PenstockError(Problem.OFFSET_OUT_OF_RANGE, text)
     if log.failure is not None:
-        if offset >= log.synced_offset:
+        if offset >= log.durable_offset:
             raise log.failed_error()
-        upto = min(upto, log.synced_offset)
+        upto = min(upto, log.durable_offset)
     if offset >= upto or offset >= log.end_offset:
         return EMPTY
     tail = log.tail_offsets

@@ -12,15 +12,18 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.config.log import LogSettings
-from penstock.disk.interface import Disk, write_fully
+from penstock.disk.interface import Disk, File, write_fully
 from penstock.storage.checkpoint import CHECKPOINT_NAME, Checkpoint, CheckpointFiles, SegmentRow
 from penstock.storage.core.damage import Damage
 from penstock.storage.core.leader_epochs import LeaderEpochs
 from penstock.storage.core.producer_state import ProducerStates
+from penstock.storage.core.replay import Replay
+from penstock.storage.journal_share import JournalShare
 from penstock.storage.recovery_report import RecoveryReport
 from penstock.storage.scan import SCAN_BYTES, next_valid_batch, valid_batches
 from penstock.storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, SUFFIXES, Segment
 from penstock.storage.segment_indexes import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SegmentIndexes
+from penstock.wire.batch import BatchHeader
 
 # Left by a log whose sync failed.
 FAILED_NAME = "failed"
@@ -45,12 +48,23 @@ class Recovered(NamedTuple):
     scanned_batches: int
     appendable: bool
     clean_offset: int
+    # The journal had something that the checkpoint did not know, and below which sequence it does not count.
+    was_journaled: bool
+    journal_sequence: int
 
 
 class Recovery:
     """One opening of one log. Blocking."""
 
-    def __init__(self, disk: Disk, directory: str, settings: LogSettings, files: CheckpointFiles, now_ms: int) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        settings: LogSettings,
+        files: CheckpointFiles,
+        now_ms: int,
+        share: JournalShare | None,
+    ) -> None:
         self._disk = disk
         self._directory = directory
         self._interval_bytes = settings.index_interval_bytes
@@ -64,6 +78,10 @@ class Recovery:
         self._checkpoint = checkpoint or Checkpoint(0, 0, [], [], [])
         self._epochs = LeaderEpochs(self._checkpoint.epochs)
         self._producers = ProducerStates(self._checkpoint.producers)
+        self._replay = Replay()
+        if share is not None:
+            share.raise_sequence(self._checkpoint.journal_sequence)
+            self._replay = Replay(share.journaled, self._checkpoint.journal_sequence)
         self._segments: list[Segment] = []
         self._changed: dict[Segment, int] = {}
         self._scanned_batches = 0
@@ -102,6 +120,8 @@ class Recovery:
             self._scanned_batches,
             appendable,
             self._checkpoint.clean_offset,
+            bool(self._replay),
+            self._checkpoint.journal_sequence,
         )
 
     def _sweep(self, rows: dict[int, SegmentRow]) -> list[tuple[int, int]]:
@@ -155,7 +175,7 @@ class Recovery:
             self._take_up_indexes(segment, needed=is_last_row)
         else:
             segment.start_indexes()
-        if segment.size < size:
+        if segment.size < size or self._is_journaled(segment):
             self._changed[segment] = segment.size
             self._scan(segment, size)
         else:
@@ -176,7 +196,13 @@ class Recovery:
         elif segment.indexes is None:
             segment.indexes = SegmentIndexes(segment.path, segment.base_offset)
 
+    def _is_journaled(self, segment: Segment) -> bool:
+        """The journal has what comes next in it."""
+        run = self._replay.run_from(segment.base_offset, segment.generation, segment.size, segment.next_offset)
+        return next(run, None) is not None
+
     def _scan(self, segment: Segment, size: int) -> None:
+        """Reads what is behind the segment's end as far as that is known, and puts back what only the journal has."""
         file = segment.file()
         position, expected = segment.size, segment.next_offset
         self.report.scanned_bytes += size - position
@@ -186,15 +212,12 @@ class Recovery:
             ):
                 if header.base_offset != expected:
                     segment.gaps = True
-                if not found and header.max_timestamp >= 0:
-                    segment.created_ms = min(self._now_ms, header.max_timestamp)
                 position, expected = found + header.size, header.next_offset
-                self._scanned_batches += 1
-                segment.grow(header.size, header.base_offset, expected, header.max_timestamp, self._interval_bytes)
-                if expected > self._checkpoint.recovery_offset:
-                    self._epochs.assign(header.leader_epoch, header.base_offset)
-                    if header.producer_id >= 0:
-                        self._producers.record(header, header.base_offset, header.max_timestamp, self._now_ms)
+                self._take_up_batch(segment, header)
+            if self._put_back(segment, file):
+                position, expected = segment.size, segment.next_offset
+                size = max(size, position)
+                continue
             if position == size:
                 return
             sound = next_valid_batch(file, position + 1, size, expected)
@@ -204,6 +227,30 @@ class Recovery:
             self._damaged(segment, Damage(expected, sound[1].base_offset, position, sound[0]))
             position, expected = sound[0], sound[1].base_offset
             segment.size, segment.next_offset = position, expected
+
+    def _take_up_batch(self, segment: Segment, header: BatchHeader) -> None:
+        if not segment.size and header.max_timestamp >= 0:
+            segment.created_ms = min(self._now_ms, header.max_timestamp)
+        self._scanned_batches += 1
+        next_offset = header.next_offset
+        segment.grow(header.size, header.base_offset, next_offset, header.max_timestamp, self._interval_bytes)
+        if next_offset > self._checkpoint.recovery_offset:
+            self._epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                self._producers.record(header, header.base_offset, header.max_timestamp, self._now_ms)
+
+    def _put_back(self, segment: Segment, file: File) -> bool:
+        """Writes what the journal has from the end of the segment's valid bytes on; whether that was anything.
+
+        What was once written at a place is the only thing that was ever there, so this destroys nothing.
+        """
+        position = segment.size
+        run = list(self._replay.run_from(segment.base_offset, segment.generation, position, segment.next_offset))
+        write_fully(file, [b"".join(batch for _, batch in run)], position)
+        for header, _ in run:
+            self._take_up_batch(segment, header)
+        self.report.put_back_bytes += segment.size - position
+        return bool(run)
 
     def _judge_tails(self) -> None:
         """A bad tail is torn if nothing valid is behind it and no checkpoint vouched for it; else it is damage."""

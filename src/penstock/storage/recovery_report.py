@@ -13,18 +13,21 @@ class RecoveryReport:
 
     scanned_bytes: int = 0
     torn_bytes: int = 0
+    put_back_bytes: int = 0
     indexes_rebuilt: int = 0
     damage: list[Damage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
     def noteworthy(self) -> bool:
-        return bool(self.torn_bytes or self.indexes_rebuilt or self.damage or self.notes)
+        return bool(self.torn_bytes or self.put_back_bytes or self.indexes_rebuilt or self.damage or self.notes)
 
     def __str__(self) -> str:
         parts = [f"scanned {self.scanned_bytes} bytes behind the last checkpoint"]
         if self.torn_bytes:
             parts.append(f"dropped a torn tail of {self.torn_bytes} bytes that was never acknowledged as flushed")
+        if self.put_back_bytes:
+            parts.append(f"put back {self.put_back_bytes} bytes from the journal")
         if self.indexes_rebuilt:
             parts.append(f"rebuilt the indexes of {self.indexes_rebuilt} segments")
         parts += self.notes

@@ -8,17 +8,22 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from penstock.config.log import LogSettings
 from penstock.disk.interface import Disk, write_fully
 from penstock.errors import PenstockError, Problem
 from penstock.storage.checkpoint import Checkpoint, CheckpointFiles, ProducerSnapshot
+from penstock.storage.journal_share import JournalShare
 from penstock.storage.recovery import FAILED_NAME, Recovered
 from penstock.storage.sealed import seal
 from penstock.storage.segment import SNAPSHOT_SUFFIX, Segment
 from penstock.storage.sync import GroupCommit
 from penstock.units import MIB, SECOND_MS
+
+if TYPE_CHECKING:
+    from penstock.storage.stage import Stage
 
 logger = logging.getLogger(__name__)
 
@@ -26,21 +31,32 @@ logger = logging.getLogger(__name__)
 # keep recovery of one log to about that tenth, and cost a few syncs of small files each.
 CHECKPOINT_BYTES = 128 * MIB
 CHECKPOINT_BATCHES = 40_000
-# With flush.policy=os, how much only the operating system may have, before a sync bounds what recovery must read.
+# How much only the operating system may have of a file for which nobody waits (flush.policy=os, or the journal has it),
+# before a sync bounds what recovery must read.
 UNSYNCED_BYTES = 64 * MIB
 # A log to which nothing was appended for this to twice this long writes a checkpoint and lets its descriptor go.
 IDLE_MS = 15 * SECOND_MS
 # Descriptors and indexes of closed segments that are kept for the next reader.
 _WARM_SEGMENTS = 4
-# With flush.policy=os, how many closed segments may wait for a sync; each keeps its descriptor until then.
+# How many closed segments may wait for a sync for which nobody waits; each keeps its descriptor until then.
 _UNSYNCED_SEGMENTS = 16
 
 
 class LogState:
-    """All of it belongs to the event loop's thread."""
+    """All of it belongs to the event loop's thread.
+
+    end_offset >= durable_offset >= synced_offset: what is written, what the journal or the files have for good, and
+    what the files have for good.
+    """
 
     def __init__(
-        self, disk: Disk, directory: str, settings: LogSettings, files: CheckpointFiles, recovered: Recovered
+        self,
+        disk: Disk,
+        directory: str,
+        settings: LogSettings,
+        files: CheckpointFiles,
+        recovered: Recovered,
+        share: JournalShare | None,
     ) -> None:
         self.disk = disk
         self.directory = directory
@@ -55,12 +71,17 @@ class LogState:
         self.producer_states = recovered.producers
         self.start_offset = recovered.start_offset
         self.end_offset = recovered.end_offset
-        self.synced_offset = recovered.synced_offset
+        self.synced_offset = self.durable_offset = recovered.synced_offset
         self.latest_epoch = self.epochs.latest
         self.size_bytes = sum(segment.size for segment in self.segments)
         self.commit = GroupCommit(disk, directory)
         if recovered.changed:
             self.commit.took_up([segment for segment, _ in recovered.changed if segment is not self.active])
+        self.share = share
+        # For the next journal entry; None while only a sync of the files makes the end of the log durable.
+        self.stage: Stage | None = None
+        self.truncations = 0
+        self._journal_sequence = recovered.journal_sequence
         self.failure: str | None = None
         # Deleted segments whose files are still there, and when those may go.
         self.doomed: list[tuple[int, Segment]] = []
@@ -76,7 +97,7 @@ class LogState:
         self.checkpointed_batches = 0
         self._gathered = (0, 0, 0, 0)
         self._checkpoint_complaint: str | None = None
-        self.synced_bytes = 0
+        self.synced_bytes = self.durable_bytes = 0
         self.unsynced_since_ms = 0
         self.last_append_ms = 0
         # Logs that fall idle together do not all write their checkpoints together.
@@ -111,6 +132,7 @@ class LogState:
         """A new segment to append to. Raises OSError; then everything is as it was."""
         segment = Segment(self.disk, self.directory, self.end_offset, now_ms)
         segment.create()
+        self.stage = None
         self.commit.made_name()
         if self.active is not None:
             self.commit.rolled(self.active)
@@ -164,10 +186,10 @@ class LogState:
         return True
 
     def sync_is_due(self, now_ms: int) -> bool:
-        """By flush.policy; with `os`, also before recovery would have too much to read."""
+        """By flush.policy; of what nobody waits for, before recovery would have too much to read."""
         settings = self.settings
         return (
-            settings.flush_policy == "acked"
+            (settings.flush_policy == "acked" and self.end_offset > self.durable_offset)
             or self.end_offset - self.synced_offset >= settings.flush_messages
             or now_ms - self.unsynced_since_ms >= settings.flush_ms
             or self.appended_bytes - self.synced_bytes >= UNSYNCED_BYTES
@@ -206,6 +228,7 @@ class LogState:
             self.epochs.starts(),
             self.producer_states.entries(),
             self.clean_offset,
+            self._journal_sequence if self.share is None else self.share.next_sequence(),
         )
         blocks = [
             block

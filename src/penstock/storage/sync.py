@@ -69,6 +69,10 @@ class GroupCommit:
         return len(self._rolled)
 
     @property
+    def names_are_synced(self) -> bool:
+        return self._names == self._synced_names
+
+    @property
     def in_flight(self) -> bool:
         return self._ticket is not None
 

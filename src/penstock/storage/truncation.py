@@ -12,8 +12,8 @@ from penstock.storage.state import LogState
 def truncate(log: LogState, offset: int) -> None:
     """The log ends before the batch that holds `offset`, on disk too. Raises PenstockError; then the log has failed.
 
-    First the checkpoint stops vouching for what goes, then it goes, from the end: a crash in between leaves a log that
-    is longer than asked for, and none with a hole.
+    First the checkpoint stops vouching for what goes, and voids what the journal has of it; then it goes, from the end:
+    a crash in between leaves a log that is longer than asked for, and none with a hole.
     """
     offset = max(offset, log.start_offset)
     if offset >= log.end_offset:
@@ -32,6 +32,8 @@ def truncate(log: LogState, offset: int) -> None:
         log.epochs.cut_end(end_offset)
         log.latest_epoch = log.epochs.latest
         log.producer_states = _producers_at(log, end_offset)
+        log.stage = None
+        log.truncations += 1
         log.gather_checkpoint(for_good=True)()
         log.checkpoint_written(None)
         for segment in reversed(dropped):
@@ -45,7 +47,7 @@ def truncate(log: LogState, offset: int) -> None:
         raise log.failed_error() from error
     log.commit.everything_synced()
     # The log may start inside the batch that went: offsets below its start are not given again.
-    log.end_offset = log.synced_offset = max(end_offset, log.start_offset)
+    log.end_offset = log.synced_offset = log.durable_offset = max(end_offset, log.start_offset)
     log.active = last if log.end_offset == end_offset else None
     log.forget_tail()
     log.size_bytes = sum(segment.size for segment in kept)

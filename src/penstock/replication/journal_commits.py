@@ -1,0 +1,103 @@
+"""Which partitions wait for the next journal entry; one entry is on its way at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+
+from penstock.clock import Clock
+from penstock.replication.commit_thread import CommitThread
+from penstock.replication.partition import Partition
+from penstock.storage.journal import Journal, JournalTicket
+from penstock.storage.stage import staged_bytes
+from penstock.storage.state import LogState
+
+
+class JournalCommits:
+    """On the event loop's thread. `on_ended` is told after each entry.
+
+    What the journal cannot do goes to `sync_files`, with the time or, if they must sync in any case, with None.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        observe_seconds: Callable[[float], None],
+        sync_files: Callable[[Collection[Partition], int | None], None],
+        on_ended: Callable[[], None],
+    ) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._observe_seconds = observe_seconds
+        self._sync_files = sync_files
+        self._on_ended = on_ended
+        self._thread = CommitThread(loop, "journal")
+        self._waiting: dict[Partition, None] = {}
+        self._in_flight: dict[Partition, None] = {}
+        # Of all logs that the journal has something of.
+        self._partitions: dict[LogState, Partition] = {}
+        self._laps = 0
+
+    def __contains__(self, partition: Partition) -> bool:
+        """Whether it waits, or its entry is on its way."""
+        return partition in self._waiting or partition in self._in_flight
+
+    def accept(self, partition: Partition) -> bool:
+        """Whether the journal makes it durable up to its end, with the next entry or the one after."""
+        log = partition.log
+        if log.stage is None or not (partition in self._in_flight or staged_bytes(log)):
+            return False
+        self._waiting[partition] = None
+        return True
+
+    def begin(self) -> None:
+        """The next entry, unless one is on its way: then it begins when that one has ended."""
+        if self._in_flight or not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, {}
+        staged = [partition for partition in waiting if staged_bytes(partition.log)]
+        now_ms = self._clock.now_ms()
+        ticket = self._journal.begin([partition.log for partition in staged], now_ms)
+        if ticket is None:
+            self._sync_files(waiting, now_ms)
+            return
+        count = len(ticket.taken)
+        self._in_flight = dict.fromkeys(staged[:count])
+        for partition in self._in_flight:
+            self._partitions[partition.log] = partition
+        self._waiting.update(dict.fromkeys(staged[count:]))
+        if len(staged) != len(waiting):
+            self._sync_files(waiting.keys() - set(staged), now_ms)
+        self._thread.run(ticket.run, lambda error, seconds: self._ended(ticket, error, seconds))
+
+    def behind(self) -> list[Partition]:
+        """Once after each change of files, and while that is not possible: those whose logs hold up the next one."""
+        if self._laps == self._journal.laps and not self._journal.is_blocked:
+            return []
+        self._laps = self._journal.laps
+        return [self._partitions[log] for log in self._journal.lagging()]
+
+    def forget(self, partition: Partition) -> None:
+        """It is deleted."""
+        self._journal.forget(partition.log)
+        self._partitions.pop(partition.log, None)
+
+    def close(self) -> None:
+        """Blocking. Nothing is on its way."""
+        self._thread.close()
+
+    def _ended(self, ticket: JournalTicket, error: BaseException | None, seconds: float) -> None:
+        self._observe_seconds(seconds)
+        ended, self._in_flight = self._in_flight, {}
+        if error is None:
+            self._journal.finish(ticket)
+            for partition in ended:
+                partition.on_durable()
+        else:
+            self._journal.fail(ticket, error, self._clock.now_ms())
+            unsynced = [self._partitions[log] for log in self._journal.unsynced()] if self._journal.failure else []
+            self._sync_files([*ended, *unsynced], None)
+        self.begin()
+        self._on_ended()
