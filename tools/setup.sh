@@ -9,14 +9,18 @@ say() { echo "set-up: $*" >&2; }
 # Debian packages need root; without it the caller is told what to run.
 debian_install() {
     command -v apt-get >/dev/null || return 1
-    local as_root=()
+    local as_root=() output
     if [ "$(id -u)" -ne 0 ]; then
         sudo -n true 2>/dev/null || return 1
         as_root=(sudo -n)
     fi
     say "installing $* with apt-get"
-    "${as_root[@]}" apt-get update -qq >/dev/null 2>&1 || true
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null 2>&1
+    # A list that cannot be fetched may not be the one that matters.
+    output=$("${as_root[@]}" apt-get update -qq 2>&1) || true
+    output+=$("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" 2>&1) && return
+    say "apt-get failed:"
+    tail -n 5 <<<"$output" >&2
+    return 1
 }
 
 find_python() {
@@ -30,15 +34,26 @@ find_python() {
     return 1
 }
 
+# Where python3 is older, there may be a newer one beside it.
+install_python() {
+    local name
+    for name in python3 python3.14 python3.13 python3.12 python3.11; do
+        [ $name = python3 ] || apt-cache show "$name-venv" >/dev/null 2>&1 || continue
+        debian_install "$name" "$name-venv" || return
+        find_python >/dev/null && return
+    done
+}
+
 make_venv() {
     .venv/bin/python -m pip --version >/dev/null 2>&1 && return
-    local python
-    python=$(find_python) || debian_install python3 python3-venv || true
-    python=$(find_python) || { say "Python 3.11 or newer is needed: apt-get install python3 python3-venv"; exit 1; }
+    local python package
+    python=$(find_python) || { install_python; python=$(find_python); } ||
+        { say "Python 3.11 or newer is needed: run 'apt-get install python3 python3-venv' as root"; exit 1; }
     rm -rf .venv
     "$python" -m venv .venv >/dev/null 2>&1 && return
-    # Debian's python3 comes without ensurepip.
-    debian_install python3-venv || { say "python3-venv is missing: run 'apt-get install python3-venv' as root"; exit 1; }
+    # Debian's Python comes without ensurepip.
+    package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+    debian_install "$package" || { say "$package is missing: run 'apt-get install $package' as root"; exit 1; }
     rm -rf .venv
     "$python" -m venv .venv
 }
