@@ -22,6 +22,7 @@ from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
 from penstock.storage.directories import PartitionDirectories
 from penstock.storage.journal import Journal
+from penstock.storage.journal_file import FILE_BYTES
 from penstock.storage.log import Appended
 from penstock.wire.records import Record, build_batch, records_of
 
@@ -56,12 +57,17 @@ class World:
 
 
 @asynccontextmanager
-async def world(memory: PowerCutDisk, settings: LogSettings | None = None) -> AsyncIterator[World]:
-    """One life of a process, ended cleanly."""
+async def world(
+    memory: PowerCutDisk, settings: LogSettings | None = None, *, journal_bytes: int = FILE_BYTES
+) -> AsyncIterator[World]:
+    """One life of a process, ended cleanly.
+
+    Every log syncs its own files until `flusher.journal.start` tells that all are open.
+    """
     disk, clock = FaultyDisk(memory), SteppedClock()
     # One thread for each log that a test holds up, and one for the others.
     with ThreadPoolExecutor(4) as pool, ThreadPoolExecutor(1) as upkeep:
-        journal = Journal.open(disk, DATA)
+        journal = Journal.open(disk, DATA, file_bytes=journal_bytes)
         flusher = Flusher(pool, asyncio.get_running_loop(), lambda seconds: None, clock, journal)
         replicas = Replicas(PartitionDirectories(disk, DATA), settings or LogSettings(), flusher, pool, upkeep, clock)
         try:

@@ -1,0 +1,388 @@
+"""The commit journal: what it makes durable, when it may not, and what recovery takes from it."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from tests.storage.batches import NOW_MS, sync
+from tests.storage.journaled_node import DATA, JournaledNode, NothingKept
+
+from penstock.config.log import LogSettings
+from penstock.errors import PenstockError, Problem
+from penstock.storage.compaction import Compaction
+from penstock.storage.core.journal_entry import PAGE_BYTES
+from penstock.storage.journal import RETRY_MS, Journal
+from penstock.storage.log import Log
+from penstock.storage.stage import STAGED_BATCH_BYTES, STAGED_BYTES, staged_bytes
+from penstock.units import DAY_MS
+
+
+def test_one_sync_makes_all_logs_durable() -> None:
+    topics = [f"t{number}" for number in range(16)]
+    node = JournaledNode(*topics)
+    before = node.disk.count("sync")
+    for topic in topics:
+        node.write(topic, b"a")
+        node.write(topic, b"b", b"c")
+    node.commit()
+    assert node.disk.count("sync") - before == 1
+    assert all(log.durable_offset == 4 and log.synced_offset == 1 for log in node.logs.values())
+    node.cut_power()
+    assert [node.batches(topic) for topic in topics] == [3] * 16
+    assert all(log.end_offset == log.synced_offset == 4 for log in node.logs.values())
+    assert "put back" in str(node.logs["t0"].recovery)
+
+
+def test_what_no_entry_holds_is_lost_and_what_one_holds_is_not() -> None:
+    node = JournaledNode("orders")
+    node.write("orders", b"kept")
+    node.commit()
+    node.write("orders", b"lost")
+    ticket = node.begin_commit()
+    assert ticket is not None
+    assert node.logs["orders"].durable_offset == 2, "nothing counts before it is on disk"
+    node.cut_power()
+    assert node.batches("orders") == 2
+
+
+def test_a_hole_in_a_segment_is_filled() -> None:
+    node = JournaledNode("orders")
+    for number in range(9):
+        node.write("orders", b"%d" % number * 100)
+        node.commit()
+    active = node.logs["orders"].active
+    assert active is not None
+    # The kernel wrote the end of the file before the power went, and not the middle.
+    active.file().sync()
+    node.memory.damage(f"{active.path}.log", 300, bytes(500))
+    node.open()
+    assert node.batches("orders") == 10
+    assert not node.logs["orders"].recovery.damage
+
+
+def test_the_first_batch_of_a_new_segment_waits_for_its_name() -> None:
+    node = JournaledNode("orders", settings=LogSettings(segment_bytes=1024))
+    log = node.logs["orders"]
+    while len(log.segments) == 1:
+        node.write("orders", b"x" * 100)
+        if len(log.segments) == 1:
+            node.commit()
+    assert (staged_bytes(log), log.stage) == (0, None)
+    durable = log.durable_offset
+    assert durable == log.end_offset - 1 > log.synced_offset
+    node.cut_power()
+    log = node.logs["orders"]
+    assert log.end_offset == durable, "the closed segment's end was in the journal alone"
+    node.write("orders", b"y" * 700)
+    assert staged_bytes(log) == 0
+    sync(log)
+    node.write("orders", b"z")
+    assert staged_bytes(log)
+
+
+def test_the_name_of_a_segment_is_not_taken_for_synced_while_its_sync_runs() -> None:
+    node = JournaledNode("orders", settings=LogSettings(segment_ms=1000))
+    log = node.logs["orders"]
+    node.write("orders", b"a")
+    ticket = node.begin_commit()
+    assert ticket is not None
+    log.roll_if_due(NOW_MS + 5000)
+    own = log.begin_sync()
+    assert own is not None
+    ticket.run()
+    node.journal.finish(ticket)
+    assert log.durable_offset == log.end_offset
+    node.write("orders", b"b")
+    assert staged_bytes(log) == 0, "the new segment may not be there after a power cut"
+    own.run()
+    log.finish_sync(own)
+    assert staged_bytes(log)
+
+
+def test_a_large_batch_and_many_small_ones_take_a_sync_of_their_own() -> None:
+    node = JournaledNode("large", "many")
+    node.write("large", b"x" * STAGED_BATCH_BYTES)
+    for _ in range(STAGED_BYTES // 8000 + 1):
+        node.write("many", b"x" * 8000)
+    for topic in ("large", "many"):
+        log = node.logs[topic]
+        assert staged_bytes(log) == 0
+        sync(log)
+        assert log.durable_offset == log.synced_offset == log.end_offset
+        node.write(topic, b"small")
+        assert staged_bytes(log), "the next small one is the journal's again"
+
+
+def test_a_stage_behind_a_sync_that_runs_waits_for_it() -> None:
+    node = JournaledNode("orders")
+    log = node.logs["orders"]
+    node.write("orders", b"x" * STAGED_BATCH_BYTES)
+    own = log.begin_sync()
+    assert own is not None
+    node.write("orders", b"behind it")
+    assert staged_bytes(log) == 0
+    own.run()
+    log.finish_sync(own)
+    assert staged_bytes(log)
+
+
+def test_a_sync_for_which_nobody_waits_does_not_hold_up_the_journal() -> None:
+    node = JournaledNode("orders")
+    log = node.logs["orders"]
+    node.write("orders", b"a")
+    node.commit()
+    own = log.begin_sync()
+    assert own is not None
+    node.write("orders", b"b")
+    node.commit()
+    assert (log.durable_offset, log.synced_offset) == (3, 1)
+    own.run()
+    log.finish_sync(own)
+    assert (log.durable_offset, log.synced_offset) == (3, 2)
+
+
+@pytest.mark.parametrize("in_flight", [False, True])
+def test_what_was_truncated_does_not_come_back(in_flight: bool) -> None:
+    node = JournaledNode("orders")
+    for number in range(5):
+        node.write("orders", b"%d" % number)
+        node.commit()
+    node.write("orders", b"more")
+    ticket = node.begin_commit()
+    assert ticket is not None
+    if not in_flight:
+        ticket.run()
+        node.journal.finish(ticket)
+    node.logs["orders"].truncate_to(3)
+    if in_flight:
+        ticket.run()
+        node.journal.finish(ticket)
+    assert node.logs["orders"].durable_offset == 3
+    node.cut_power()
+    assert node.logs["orders"].end_offset == node.batches("orders") == 3
+
+
+def test_what_took_the_place_of_truncated_records_is_what_comes_back() -> None:
+    node = JournaledNode("orders")
+    node.write("orders", b"old")
+    node.commit()
+    node.logs["orders"].truncate_to(1)
+    node.write("orders", b"new")
+    sync(node.logs["orders"])
+    node.write("orders", b"and newer")
+    node.commit()
+    node.cut_power()
+    assert node.batches("orders") == 3
+    assert node.logs["orders"].read(1, 2**20, upto=2, at_least_one=True).load().tobytes().endswith(b"new\x00")  # type: ignore[union-attr]
+
+
+def test_a_topic_that_is_made_anew_has_nothing_of_the_old_one() -> None:
+    node = JournaledNode("orders", "other")
+    for topic in ("orders", "other"):
+        node.write(topic, b"old")
+    node.commit()
+    node.make_anew("orders")
+    node.cut_power()
+    assert (node.batches("orders"), node.batches("other")) == (0, 2)
+
+
+def test_deleted_records_stay_deleted() -> None:
+    node = JournaledNode("orders")
+    for _ in range(4):
+        node.write("orders", b"a")
+        node.commit()
+    node.logs["orders"].delete_records(3)
+    node.cut_power()
+    assert (node.logs["orders"].start_offset, node.logs["orders"].end_offset) == (3, 5)
+
+
+def test_with_os_nothing_is_journaled_and_what_was_before_is_kept() -> None:
+    node = JournaledNode("orders")
+    log = node.logs["orders"]
+    node.write("orders", b"acked")
+    node.commit()
+    node.use_policy("orders", "os")
+    node.write("orders", b"not promised")
+    assert staged_bytes(log) == 0
+    node.settings = log.settings
+    node.cut_power()
+    log = node.logs["orders"]
+    assert node.batches("orders") == log.synced_offset == 2, "in its files, because the journal is used anew"
+    node.cut_power()
+    assert node.batches("orders") == 2
+
+
+def test_a_file_is_used_again_only_when_all_its_logs_have_synced() -> None:
+    node = JournaledNode("busy", "quiet", file_bytes=3 * PAGE_BYTES)
+    node.write("quiet", b"kept by the journal alone")
+    node.commit()
+    for _ in range(3):
+        node.write("busy", b"x")
+        node.commit("busy")
+    node.write("busy", b"y")
+    assert node.begin_commit() is None
+    assert node.journal.is_blocked
+    assert node.journal.lagging() == [node.logs["quiet"], node.logs["busy"]]
+    sync(node.logs["busy"])
+    node.write("busy", b"z")
+    assert node.begin_commit() is None, "one of them is enough"
+    sync(node.logs["quiet"])
+    node.commit()
+    assert not node.journal.is_blocked
+    busy = node.logs["busy"].durable_offset
+    node.cut_power()
+    assert (node.batches("quiet"), node.batches("busy")) == (2, busy)
+
+
+def test_a_log_that_failed_keeps_what_the_journal_has_of_it() -> None:
+    node = JournaledNode("bad", "good", file_bytes=3 * PAGE_BYTES)
+    node.write("bad", b"promised")
+    node.commit()
+    node.disk.fail("sync", path_part="/bad/")
+    ticket = node.logs["bad"].begin_sync()
+    assert ticket is not None
+    with pytest.raises(OSError, match="Input/output"):
+        ticket.run()
+    node.logs["bad"].fail("a sync failed")
+    node.disk.heal()
+    while not node.journal.is_blocked:
+        node.write("good", b"x")
+        if (entry := node.begin_commit()) is not None:
+            entry.run()
+            node.journal.finish(entry)
+        sync(node.logs["good"])
+    assert node.batches("bad") == 2, "it is durable, so it can still be read"
+    for log in node.logs.values():
+        log.close()
+    node.journal.close()
+    node.cut_power()
+    assert node.batches("bad") == 2
+    assert node.logs["good"].end_offset == node.batches("good")
+
+
+def test_a_failing_sync_of_the_journal_ends_its_use_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    node = JournaledNode("orders")
+    log = node.logs["orders"]
+    node.write("orders", b"kept")
+    node.commit()
+    node.write("orders", b"waits")
+    ticket = node.begin_commit()
+    assert ticket is not None
+    node.disk.fail("sync", path_part="/journal/")
+    with pytest.raises(OSError, match="Input/output") as failure:
+        ticket.run()
+    node.journal.fail(ticket, failure.value, NOW_MS)
+    node.disk.heal()
+    assert log.durable_offset == 2
+    assert node.journal.unsynced() == [log]
+    assert "restart this node" in vars(caplog.records[-1])["do"]
+    sync(log)
+    assert log.durable_offset == log.end_offset
+    node.write("orders", b"more")
+    assert staged_bytes(log) and node.begin_commit() is None, "never again in this life"
+    node.cut_power()
+    assert node.batches("orders") == 3
+    node.write("orders", b"again")
+    sync(node.logs["orders"])
+    node.write("orders", b"again")
+    node.commit()
+
+
+def test_an_entry_for_which_there_is_no_room_is_tried_again_later() -> None:
+    node = JournaledNode("orders")
+    log = node.logs["orders"]
+    for number in (errno.ENOSPC, errno.EDQUOT):
+        node.write("orders", b"a")
+        ticket = node.begin_commit()
+        assert ticket is not None
+        node.disk.fail("write", number, path_part="/journal/")
+        with pytest.raises(OSError) as failure:
+            ticket.run()
+        node.journal.fail(ticket, failure.value, node.now_ms)
+        node.disk.heal()
+        assert (node.journal.failure, staged_bytes(log)) == (None, 0)
+        sync(log)
+        node.write("orders", b"b")
+        assert node.begin_commit() is None
+        node.now_ms += RETRY_MS
+        node.commit()
+    durable = log.durable_offset
+    node.cut_power()
+    assert node.batches("orders") == durable == 5
+
+
+def test_sequences_go_on_where_checkpoints_say() -> None:
+    """Else what the journal gets next would count as void: it may be lost while the logs are not."""
+    node = JournaledNode("orders")
+    for _ in range(20):
+        node.write("orders", b"a")
+        node.commit()
+    node.logs["orders"].checkpoint()
+    node.cut_power(keep_journal=False)
+    node.write("orders", b"b")
+    sync(node.logs["orders"])
+    node.write("orders", b"c")
+    node.commit()
+    durable = node.logs["orders"].durable_offset
+    node.cut_power()
+    assert node.logs["orders"].end_offset == durable == 23
+
+
+def test_an_unreadable_journal_keeps_the_node_from_starting() -> None:
+    node = JournaledNode("orders")
+    node.write("orders", b"a")
+    node.commit()
+    node.disk.fail("read", path_part="/journal/")
+    with pytest.raises(PenstockError, match="move that directory away") as refusal:
+        Journal.open(node.disk, DATA)
+    assert refusal.value.problem is Problem.STORAGE_FAILED
+
+
+def test_a_start_that_came_to_nothing_leaves_the_journal_as_it_was() -> None:
+    node = JournaledNode("orders")
+    node.write("orders", b"a")
+    node.commit()
+    node.memory.cut_power(NothingKept())
+    Journal.open(node.memory, DATA).close()
+    node.open()
+    assert node.batches("orders") == 2
+
+
+def test_a_damaged_entry_costs_what_is_in_it_and_no_other_log() -> None:
+    node = JournaledNode("orders", "other")
+    node.write("orders", b"a")
+    node.commit("orders")
+    node.write("other", b"b")
+    node.commit("other")
+    node.memory.damage(f"{DATA}/journal/a", PAGE_BYTES + 60, b"rotten")
+    node.cut_power()
+    assert (node.batches("orders"), node.batches("other")) == (1, 2)
+
+
+def test_a_journal_that_cannot_be_written_at_start_is_not_used() -> None:
+    node = JournaledNode("orders")
+    node.write("orders", b"a")
+    node.commit()
+    node.memory.cut_power(NothingKept())
+    node.memory.fail_next("write", errno.EIO, path_part="/journal/")
+    node.open()
+    assert node.journal.failure is not None
+    node.write("orders", b"b")
+    sync(node.logs["orders"])
+    node.cut_power()
+    assert node.batches("orders") == 3
+
+
+def test_compaction_leaves_what_only_the_journal_has() -> None:
+    settings = LogSettings(cleanup_policy="compact", segment_ms=1000, min_cleanable_dirty_ratio=0.0)
+    node = JournaledNode("orders", settings=settings)
+    log: Log = node.logs["orders"]
+    node.write("orders", b"a")
+    node.commit()
+    log.roll_if_due(NOW_MS + 5000)
+    now_ms = NOW_MS + DAY_MS
+    assert log.durable_offset == 2
+    assert Compaction.begin(log, bound_offset=2, now_ms=now_ms) is None
+    sync(log)
+    assert Compaction.begin(log, bound_offset=2, now_ms=now_ms) is not None
