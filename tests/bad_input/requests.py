@@ -54,7 +54,13 @@ def produce(topic: str, records: bytes | None, *, partition: int = 0, acks: int 
 
 
 def fetch(
-    topic: str, offset: int = 0, *, partition: int = 0, max_wait_ms: int = 0, max_bytes: int = 50_000_000
+    topic: str,
+    offset: int = 0,
+    *,
+    partition: int = 0,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    max_bytes: int = 50_000_000,
 ) -> FetchRequest:
     row = FetchPartition(
         partition=i32(partition),
@@ -64,7 +70,7 @@ def fetch(
     return FetchRequest(
         replica_id=BrokerId(-1),
         max_wait=timeout(max_wait_ms),
-        min_bytes=i32(1),
+        min_bytes=i32(min_bytes),
         max_bytes=i32(max_bytes),
         isolation_level=i8(0),
         topics=(FetchTopic(topic=TopicName(topic), partitions=(row,)),),

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 from kio.static.primitive import i32
 from tests.bad_input import requests
+from tests.bad_input.batches import good_batch
 from tests.bad_input.raw import RawConnection
 
+from penstock.broker.apis.fetch import ENOUGH_BYTES
 from penstock.testing import node
+from penstock.units import MIB
 
 # Longer than the connection waits for an answer.
 MAX_WAIT_MS = 60_000
@@ -23,3 +26,16 @@ def test_a_fetch_of_nothing_is_answered_at_once() -> None:
         closing = replace(opening, session_id=session_id, session_epoch=i32(-1), topics=())
         answer = connection.ask(replace(closing, max_wait=requests.timeout(MAX_WAIT_MS)))
         assert (answer.error_code, answer.session_id, answer.responses) == (0, 0, ())
+
+
+def test_an_answer_holds_a_few_megabytes_unless_the_client_insists_on_more() -> None:
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        assert connection.ask(requests.create_topic("orders")).topics[0].error_code == 0
+        for _ in range(10):
+            assert connection.ask(requests.produce("orders", good_batch(value=bytes(MIB - 1024))))
+        sizes = []
+        for min_bytes in (1, 8 * MIB):
+            poll = requests.fetch("orders", min_bytes=min_bytes, max_wait_ms=MAX_WAIT_MS)
+            sizes.append(len(connection.ask(poll).responses[0].partitions[0].records))
+        assert 3 * MIB < sizes[0] <= ENOUGH_BYTES
+        assert 8 * MIB <= sizes[1]

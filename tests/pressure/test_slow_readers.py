@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from kio.schema.fetch.v11.request import FetchRequest
 from tests.bad_input import requests
 from tests.bad_input.batches import good_batch
 from tests.bad_input.broker import Broker, broker_process
@@ -42,9 +43,14 @@ def topic(broker: Broker) -> str:
     return name
 
 
+def insistent(topic: str) -> FetchRequest:
+    """Who asks for at least so much gets it, where others get less at a time."""
+    return requests.fetch(topic, min_bytes=BATCHES * BATCH_BYTES)
+
+
 def fetched(connection: RawConnection, topic: str, correlation_id: int | None = None) -> int:
     """The size of the records in the answer to a fetch that is sent now, unless it was before."""
-    poll = requests.fetch(topic)
+    poll = insistent(topic)
     number = connection.send(poll) if correlation_id is None else correlation_id
     return len(connection.receive(poll, number).responses[0].partitions[0].records)
 
@@ -54,7 +60,7 @@ def test_readers_that_read_nothing_hold_a_bounded_amount_and_then_get_their_answ
     with ExitStack() as stack:
         stack.enter_context(broker.growing_at_most(LIMIT + SLACK))
         slow = [stack.enter_context(broker.connect()) for _ in range(READERS)]
-        sent = [connection.send(requests.fetch(topic)) for connection in slow]
+        sent = [connection.send(insistent(topic)) for connection in slow]
         eventually(lambda: broker.metric("penstock_reply_memory_bytes") > LIMIT / 3, "replies are left unread")
         with broker.connect() as other:
             assert fetched(other, topic) >= BATCH_BYTES

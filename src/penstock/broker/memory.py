@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-# Below this share of the limit memory is plenty: buffers are kept for the next request, and nobody is slowed down.
+from penstock.units import MIB
+
+# Below this share of the limit memory is plenty, and nobody is slowed down.
 CALM = 0.5
+# So much may lie in buffers that are kept for their connections' next requests: enough for a few dozen producers with
+# large batches. With more of them, mapping a buffer anew costs less than a megabyte for each that happens to connect.
+KEPT_BYTES = 32 * MIB
 
 
 class RequestMemory:
@@ -83,4 +88,4 @@ class RequestMemory:
         callback()
 
     def _see(self) -> None:
-        self.tight = bool(self._waiting) or self._taken_bytes > CALM * self._limit_bytes
+        self.tight = bool(self._waiting) or self._taken_bytes > min(KEPT_BYTES, CALM * self._limit_bytes)

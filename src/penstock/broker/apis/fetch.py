@@ -35,6 +35,9 @@ from penstock.wire.fetch_response import FetchResponse, PartitionFetched, TopicF
 
 # Kafka's fetch.max.bytes: the most that one answer holds, whatever the client asks for.
 MAX_BYTES = 55 * MIB
+# What an answer holds unless the client insists on more with min_bytes. Larger ones are not faster, but they keep the
+# event loop from everybody else for milliseconds, and each consumer would have tens of megabytes on its way.
+ENOUGH_BYTES = 4 * MIB
 READ_COMMITTED = 1
 
 
@@ -74,7 +77,9 @@ class Fetch:
         return self._park(request, plan, read, caller)
 
     def _read(self, request: FetchRequest, plan: Plan) -> FetchRead:
-        max_bytes = min(request.max_bytes, MAX_BYTES, self._reply_memory.allowance())
+        # Twice: an answer is made of whole batches, and must not fall short for the last one.
+        enough_bytes = min(MAX_BYTES, max(ENOUGH_BYTES, 2 * request.min_bytes))
+        max_bytes = min(request.max_bytes, enough_bytes, self._reply_memory.allowance())
         return read_all(self._replicas, plan.wanted, max_bytes)
 
     def _park(self, request: FetchRequest, plan: Plan, read: FetchRead, caller: Caller) -> Later[FetchResponse]:
