@@ -11,8 +11,8 @@ from tests.storage.journaled_node import DATA, JournaledNode, NothingKept
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
 from penstock.storage.compaction import Compaction
-from penstock.storage.core.journal_entry import PAGE_BYTES
-from penstock.storage.journal import RETRY_MS, Journal
+from penstock.storage.core.journal_entry import PAGE_BYTES, decode_lap
+from penstock.storage.journal import FILE_NAMES, RETRY_MS, Journal
 from penstock.storage.log import Log
 from penstock.storage.stage import STAGED_BATCH_BYTES, STAGED_BYTES, staged_bytes
 from penstock.units import DAY_MS
@@ -319,6 +319,7 @@ def test_sequences_go_on_where_checkpoints_say() -> None:
         node.write("orders", b"a")
         node.commit()
     node.logs["orders"].checkpoint()
+    node.disk.sync_directory(node.logs["orders"].directory)
     node.cut_power(keep_journal=False)
     node.write("orders", b"b")
     sync(node.logs["orders"])
@@ -327,6 +328,31 @@ def test_sequences_go_on_where_checkpoints_say() -> None:
     durable = node.logs["orders"].durable_offset
     node.cut_power()
     assert node.logs["orders"].end_offset == durable == 23
+
+
+def test_a_file_that_ends_where_its_checkpoint_says_gets_what_the_journal_has() -> None:
+    node = JournaledNode("orders")
+    node.logs["orders"].checkpoint()
+    node.disk.sync_directory(node.logs["orders"].directory)
+    node.write("orders", b"a")
+    node.commit()
+    node.cut_power()
+    assert node.logs["orders"].recovery.scanned_bytes == 0
+    assert node.batches("orders") == 2
+
+
+def test_no_lap_has_the_name_of_another() -> None:
+    """Else bytes that a client sent, or an earlier lap left, could pass for an entry."""
+    node = JournaledNode("orders", file_bytes=2 * PAGE_BYTES)
+    names = set()
+    for number in range(6):
+        node.write("orders", b"a")
+        node.commit()
+        sync(node.logs["orders"])
+        lap = decode_lap(node.disk.open(f"{DATA}/journal/{FILE_NAMES[number % 2]}").read(0, PAGE_BYTES))
+        assert lap is not None
+        names.add(lap.name)
+    assert len(names) == 6
 
 
 def test_an_unreadable_journal_keeps_the_node_from_starting() -> None:

@@ -109,25 +109,25 @@ class JournalUnderFire(RuleBasedStateMachine):
         if self.ticket is not None:
             self.finish_commit()
 
-    @rule(turns=st.lists(st.tuples(WHICH, BATCHES), min_size=1, max_size=12))
-    def traffic(self, turns: list[tuple[int, list[tuple[int, int, int]]]]) -> None:
+    @rule(turns=st.lists(st.tuples(WHICH, BATCHES), min_size=1, max_size=12), checkpoint=st.booleans())
+    def traffic(self, turns: list[tuple[int, list[tuple[int, int, int]]]], checkpoint: bool) -> None:
         """Each log is made durable in the way that a broker would choose."""
         for which, batches in turns:
             self.append(which, batches)
-            self.flush()
+            self.flush(checkpoint)
 
     @rule(turns=st.lists(st.tuples(WHICH, BATCHES), min_size=10, max_size=30))
     def busy_traffic(self, turns: list[tuple[int, list[tuple[int, int, int]]]]) -> None:
         for number, turn in enumerate(turns):
-            self.traffic([turn])
+            self.traffic([turn], checkpoint=False)
             if number % 10 == 9:
                 self.catch_up()
 
-    def flush(self) -> None:
+    def flush(self, checkpoint: bool = False) -> None:
         self.commit()
         for log in self.logs:
             if not log.failed and log.log.end_offset > log.log.durable_offset:
-                log.sync()
+                log.sync(checkpoint)
 
     @rule(which=WHICH, checkpoint=st.booleans())
     def begin_sync(self, which: int, checkpoint: bool) -> None:
@@ -297,7 +297,7 @@ class JournalUnderFire(RuleBasedStateMachine):
 
 
 JournalUnderFire.TestCase.settings = settings(
-    max_examples=examples(100),
+    max_examples=examples(70),
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=list(HealthCheck),

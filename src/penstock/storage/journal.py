@@ -16,7 +16,7 @@ from penstock.storage.core.journal_entry import ENTRY_BYTES, Lap, encode_entry, 
 from penstock.storage.core.replay import JournaledPiece
 from penstock.storage.journal_file import FILE_BYTES, JournalFile
 from penstock.storage.journal_share import JournalShare
-from penstock.storage.stage import Taken, lose_stage, settle_stage, staged_bytes, take_stage
+from penstock.storage.stage import Taken, settle_stage, staged_bytes, take_stage
 from penstock.storage.state import LogState
 from penstock.units import SECOND_MS
 
@@ -144,10 +144,12 @@ class Journal:
         self.committed_bytes += ticket.size
 
     def fail(self, ticket: JournalTicket, error: BaseException, now_ms: int) -> None:
-        """The ticket has run with this error: all that were in it must sync their files."""
+        """The ticket has run with this error: all that were in it must sync their files.
+
+        What they have staged since begins behind the gap, and so waits for that.
+        """
+        assert ticket is self._ticket
         self._ticket = None
-        for taken in ticket.taken:
-            lose_stage(taken)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             self._retry_ms = now_ms + RETRY_MS
             do = "free some space; until then every log syncs its own files"

@@ -87,9 +87,3 @@ def settle_stage(taken: Taken) -> None:
     if log.failure is None and log.truncations == taken.truncations and taken.end_offset > log.durable_offset:
         log.durable_offset = taken.end_offset
         log.durable_bytes = taken.appended_bytes
-
-
-def lose_stage(taken: Taken) -> None:
-    """It is not in the journal: the log has to sync its files before it can be staged again."""
-    if taken.log.truncations == taken.truncations:
-        taken.log.stage = None
