@@ -12,6 +12,10 @@ from penstock.storage.journal import Journal, JournalTicket
 from penstock.storage.stage import staged_bytes
 from penstock.storage.state import LogState
 
+# How long an entry waits for those whom the last one served, if they come back: about the time of a sync, and the
+# shortest that the event loop can measure.
+HOLD_S = 0.001
+
 
 class JournalCommits:
     """On the event loop's thread. `on_ended` is told after each entry.
@@ -39,6 +43,11 @@ class JournalCommits:
         # Of all logs that the journal has something of.
         self._partitions: dict[LogState, Partition] = {}
         self._laps = 0
+        self._loop = loop
+        # Who came for the next entry, who for the last, and until when the next one waits for as many.
+        self._arrived = 0
+        self._served = 0
+        self._hold: asyncio.TimerHandle | None = None
 
     def __contains__(self, partition: Partition) -> bool:
         """Whether it waits, or its entry is on its way."""
@@ -50,12 +59,19 @@ class JournalCommits:
         if log.stage is None or not (partition in self._in_flight or staged_bytes(log)):
             return False
         self._waiting[partition] = None
+        self._arrived += 1
         return True
 
     def begin(self) -> None:
-        """The next entry, unless one is on its way: then it begins when that one has ended."""
-        if self._in_flight or not self._waiting:
+        """The next entry, unless one is on its way: then it begins when that one has ended.
+
+        Then many who waited for it send their next message, and not all in the same turn: a sync for half of them
+        makes the other half wait for two.
+        """
+        if self._in_flight or not self._waiting or (self._hold is not None and self._arrived < self._served):
             return
+        self._end_hold()
+        self._served, self._arrived = self._arrived, 0
         waiting, self._waiting = self._waiting, {}
         staged = [partition for partition in waiting if staged_bytes(partition.log)]
         now_ms = self._clock.now_ms()
@@ -86,6 +102,7 @@ class JournalCommits:
 
     def close(self) -> None:
         """Blocking. Nothing is on its way."""
+        self._end_hold()
         self._thread.close()
 
     def _ended(self, ticket: JournalTicket, error: BaseException | None, seconds: float) -> None:
@@ -99,5 +116,16 @@ class JournalCommits:
             self._journal.fail(ticket, error, self._clock.now_ms())
             unsynced = [self._partitions[log] for log in self._journal.unsynced()] if self._journal.failure else []
             self._sync_files([*ended, *unsynced], None)
+        self._hold = self._loop.call_later(HOLD_S, self._begin_late)
         self.begin()
         self._on_ended()
+
+    def _begin_late(self) -> None:
+        self._end_hold()
+        self.begin()
+        self._on_ended()
+
+    def _end_hold(self) -> None:
+        if self._hold is not None:
+            self._hold.cancel()
+            self._hold = None
