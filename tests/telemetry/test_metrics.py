@@ -10,7 +10,7 @@ from penstock.telemetry.broker import BrokerMetrics, report_memory
 from penstock.telemetry.groups import GroupLag, report_group_lag
 from penstock.telemetry.histogram import LATENCY_SECONDS, Histogram
 from penstock.telemetry.metrics import Metrics
-from penstock.telemetry.storage import LogMetrics, LogSize
+from penstock.telemetry.storage import LogMetrics, LogSize, report_journal
 
 
 @given(st.lists(st.floats(min_value=0, max_value=100), max_size=50))
@@ -110,3 +110,10 @@ def test_a_snapshot_keeps_the_values_of_its_moment() -> None:
     broker.connections = 3
     assert b"penstock_connections 0.0" in snapshot.page("")[0]
     assert b"penstock_connections 3.0" in metrics.snapshot().page("")[0]
+
+
+def test_the_journal_is_counted() -> None:
+    metrics = Metrics()
+    report_journal(metrics, lambda: 7, lambda: 4096)
+    assert metrics.value("penstock_journal_commits_total") == 7
+    assert metrics.value("penstock_journal_bytes_total") == 4096

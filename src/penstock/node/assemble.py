@@ -44,7 +44,7 @@ from penstock.telemetry.broker import BrokerMetrics, report_memory
 from penstock.telemetry.groups import report_group_lag
 from penstock.telemetry.health import Health
 from penstock.telemetry.metrics import Metrics
-from penstock.telemetry.storage import LogMetrics
+from penstock.telemetry.storage import LogMetrics, report_journal
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +105,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         log_metrics = LogMetrics(metrics, lambda: log_sizes(replicas))
         journal = Journal.open(disk, data_dir)
         stack.callback(journal.close)
+        report_journal(metrics, lambda: journal.commits, lambda: journal.committed_bytes)
         flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock, journal)
         stack.callback(flusher.close)
         replicas = Replicas(directories, settings.log, flusher, reads, upkeep, clock)

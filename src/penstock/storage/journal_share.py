@@ -9,7 +9,10 @@ from penstock.storage.core.replay import JournaledPiece
 
 
 class JournalShare:
-    """`next_sequence` and `raise_sequence` are the journal's own; `journaled` is what it had of this log at start."""
+    """`next_sequence` and `raise_sequence` are the journal's own.
+
+    `journaled` is what it had of this log at start; the recovery of the log takes it, and it is kept no longer.
+    """
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from penstock.storage.reading import find_slice
 from penstock.storage.recovery import Recovery, forget_failure, write_again_after_failure
 from penstock.storage.segment import Segment
 from penstock.storage.slice import Slice, unreadable
-from penstock.storage.stage import begin_stage
+from penstock.storage.stage import begin_stage, renew_stage
 from penstock.storage.state import LogState
 from penstock.storage.sync import SyncTicket
 from penstock.storage.timestamps import TimestampedOffset, first_at_or_after, newest
@@ -203,6 +203,7 @@ class Log(LogState):
         self.synced_offset = max(self.synced_offset, ticket.end_offset)
         if self.synced_offset > self.durable_offset:
             self.durable_offset, self.durable_bytes = self.synced_offset, self.synced_bytes
+        renew_stage(self)
         if ticket.has_checkpoint:
             self.checkpoint_written(ticket.checkpoint_error)
 

@@ -82,6 +82,7 @@ class Recovery:
         if share is not None:
             share.raise_sequence(self._checkpoint.journal_sequence)
             self._replay = Replay(share.journaled, self._checkpoint.journal_sequence)
+            share.journaled = ()
         self._segments: list[Segment] = []
         self._changed: dict[Segment, int] = {}
         self._scanned_batches = 0

@@ -52,13 +52,21 @@ def begin_stage(log: LogState) -> None:
         log.stage = Stage(log.active, log.end_offset)
 
 
+def renew_stage(log: LogState) -> None:
+    """A sync of the files has ended that covers all that is staged: the journal need not have it too."""
+    if log.stage is not None and log.stage.batches and log.synced_offset == log.end_offset:
+        log.stage = Stage(log.stage.segment, log.end_offset)
+
+
 def staged_bytes(log: LogState) -> int:
     """How much one journal entry needs of it to make the log durable up to its end; 0 if it cannot, or is not needed.
 
     The stage must begin where the log is durable already, in a segment whose name is.
     """
     stage = log.stage
-    if stage is None or stage.base_offset > log.durable_offset or not log.commit.names_are_synced:
+    if stage is None or not stage.base_offset <= log.durable_offset < log.end_offset:
+        return 0
+    if not log.commit.names_are_synced:
         return 0
     return stage.size if log.failure is None and log.settings.flush_policy == "acked" else 0
 
