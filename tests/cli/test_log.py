@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli.main import app
+from penstock.config.log import LogSettings
+from penstock.disk.local import LocalDisk
+from penstock.storage.directories import PartitionDirectories
+from penstock.storage.journal import Journal, JournalTicket
+from penstock.storage.log import Log
+from penstock.wire.batch import read_header
 from penstock.wire.records import Record, RecordHeader, build_batch
 
 
@@ -110,3 +117,47 @@ def test_a_wrong_path_is_told(tmp_path: Path) -> None:
     assert (missing.exit_code, "there is no" in missing.stderr) == (2, True)
     empty = run("dump", str(tmp_path))
     assert (empty.exit_code, "there are no segments" in empty.stderr) == (2, True)
+
+
+@pytest.fixture
+def journaled(tmp_path: Path) -> Path:
+    """A segment of which a power cut took the last batch and the middle; the journal has both."""
+    disk, topic_id = LocalDisk(), UUID(int=1)
+    (directory,) = PartitionDirectories(disk, str(tmp_path)).claim("orders", topic_id, [0])
+    journal = Journal.open(disk, str(tmp_path))
+    log = Log.open(disk, directory, LogSettings(), now_ms=1000, share=journal.share_for(topic_id, 0))
+    journal.start()
+    for number in range(5):
+        produced = memoryview(bytearray(batch(0)))
+        log.append(produced, read_header(produced), leader_epoch=0, now_ms=1000)
+        ticket = journal.begin([log], 1000) if number else log.begin_sync()
+        assert ticket is not None
+        ticket.run()
+        journal.finish(ticket) if isinstance(ticket, JournalTicket) else log.finish_sync(ticket)
+    path = Path(directory) / f"{0:020d}.log"
+    content = bytearray(path.read_bytes()[: 4 * len(batch(0))])
+    content[2 * len(batch(0)) : 2 * len(batch(0)) + 80] = bytes(80)
+    path.write_bytes(content)
+    return path
+
+
+def test_what_the_journal_has_is_no_damage(journaled: Path) -> None:
+    result = run("verify", str(journaled.parent.parent.parent.parent))
+    assert result.exit_code == 0
+    assert "the next start puts them back" in result.output
+    (row,) = rows("verify", str(journaled))
+    assert (row["state"], row["damage"], row["journaled_bytes"]) == ("partly in the journal", [], 3 * len(batch(0)))
+    (journaled.parent.parent.parent.parent / "journal" / "a").unlink()
+    assert [row["state"] for row in rows("verify", str(journaled))] == ["damaged"]
+
+
+def test_dump_says_where_the_journal_goes_on(journaled: Path) -> None:
+    assert "from offset 4 on see the journal" in run("dump", str(journaled)).output
+
+
+def test_a_journal_that_cannot_be_read_is_said(journaled: Path) -> None:
+    journal = journaled.parent.parent.parent.parent / "journal" / "a"
+    journal.unlink()
+    journal.mkdir()
+    result = run("verify", str(journaled))
+    assert "whether the journal has more of it is not known" in result.output

@@ -17,6 +17,8 @@ from penstock.disk.interface import File
 from penstock.disk.local import LocalDisk
 from penstock.errors import PenstockError
 from penstock.storage.core.damage import Damage
+from penstock.storage.core.replay import Replay
+from penstock.storage.journal_reader import JournalReader
 from penstock.storage.scan import ANY_OFFSET, next_valid_batch, valid_batches
 from penstock.storage.segment import LOG_SUFFIX
 from penstock.units import MIB
@@ -45,9 +47,12 @@ def dump(
     """Show what segment files hold, batch by batch."""
     rows: list[dict[str, Any]] = []
     shown = 0
+    journals = JournalReader(LocalDisk())
     for segment in _segments(path):
         with _Opened(segment) as file:
+            end, expected_offset = 0, ANY_OFFSET
             for position, header in valid_batches(file, 0, file.size(), ANY_OFFSET, gap_at_end=True):
+                end, expected_offset = position + header.size, header.next_offset
                 if header.last_offset < start:
                     continue
                 if count is not None and shown == count:
@@ -57,6 +62,9 @@ def dump(
                     _print_records(segment, file.read(position, header.size), header)
                 else:
                     rows.append(_row(segment, position, header))
+            for header in _journaled(segment, _replay_for(segment, journals), end, expected_offset):
+                say(f"{segment}: from offset {header.base_offset} on see the journal: the next start puts it back")
+                break
     if not records:
         columns = ["base_offset", "last_offset", "records", "position", "bytes", "compression", "producer_id", "epoch"]
         show_rows(output, rows, [*columns, "max_timestamp", "kind"])
@@ -70,14 +78,17 @@ def verify(
 ) -> None:
     """Check every batch of segment files against its checksum and its neighbours. Exit code 1 if any is damaged.
 
-    An unfinished tail is no damage: the node cuts it off at its next start, or is just writing it.
+    An unfinished tail is no damage: the node cuts it off at its next start, or is just writing it. Nor is what a
+    power cut took while the node's journal has it: the next start puts it back.
     """
     segments = _segments(path)
+    journals = JournalReader(LocalDisk())
     reports = []
     with Meter("verified", total_bytes=sum(segment.stat().st_size for segment in segments)) as meter:
         for segment in segments:
             with _Opened(segment) as file:
-                reports.append(check_segment(str(segment), file, meter, open_batches=records))
+                replay = _replay_for(segment, journals)
+                reports.append(check_segment(segment, file, meter, replay, open_batches=records))
     show_rows(output, [report.row() for report in reports], ["segment", "batches", "records", "bytes", "state"])
     for report in reports:
         for text in report.problems():
@@ -94,12 +105,19 @@ class SegmentReport:
     records: int = 0
     bytes: int = 0
     unfinished_bytes: int = 0
+    # Missing or damaged here, but whole in the node's journal.
+    journaled_bytes: int = 0
     damage: list[Damage] = field(default_factory=list)
     # Batches whose checksum is right, but whose records cannot be read.
     unreadable: list[str] = field(default_factory=list)
 
     def row(self) -> dict[str, Any]:
-        state = "damaged" if self.damage or self.unreadable else "unfinished tail" if self.unfinished_bytes else "ok"
+        states = {
+            "damaged": self.damage or self.unreadable,
+            "unfinished tail": self.unfinished_bytes,
+            "partly in the journal": self.journaled_bytes,
+        }
+        state = next((name for name, holds in states.items() if holds), "ok")
         return {
             "segment": self.path,
             "batches": self.batches,
@@ -107,6 +125,7 @@ class SegmentReport:
             "bytes": self.bytes,
             "state": state,
             "unfinished_bytes": self.unfinished_bytes,
+            "journaled_bytes": self.journaled_bytes,
             "damage": [damage._asdict() for damage in self.damage],
             "unreadable": self.unreadable,
         }
@@ -115,14 +134,16 @@ class SegmentReport:
         for damage in self.damage:
             yield f"bytes {damage.position} to {damage.end_position} are no valid batches: {damage.error()}"
         yield from self.unreadable
+        if self.journaled_bytes:
+            yield f"{self.journaled_bytes} bytes are whole in the journal alone: the next start puts them back"
         if self.unfinished_bytes:
             yield f"the last {self.unfinished_bytes} bytes are an unfinished batch"
 
 
-def check_segment(path: str, file: File, meter: Meter, *, open_batches: bool) -> SegmentReport:
-    report = SegmentReport(path, bytes=file.size())
+def check_segment(path: Path, file: File, meter: Meter, replay: Replay, *, open_batches: bool) -> SegmentReport:
+    report = SegmentReport(str(path), bytes=file.size())
     position, expected_offset = 0, ANY_OFFSET
-    while position < report.bytes:
+    while True:
         for start, header in valid_batches(file, position, report.bytes, expected_offset, gap_at_end=True):
             report.batches += 1
             report.records += header.record_count
@@ -130,6 +151,12 @@ def check_segment(path: str, file: File, meter: Meter, *, open_batches: bool) ->
             meter.add(header.record_count, header.size)
             if open_batches:
                 report.unreadable += _unreadable(file.read(start, header.size), header)
+        run = list(_journaled(path, replay, position, expected_offset))
+        if run:
+            put_back = sum(header.size for header in run)
+            report.journaled_bytes += put_back
+            position, expected_offset = position + put_back, run[-1].next_offset
+            continue
         if position >= report.bytes:
             break
         sound = next_valid_batch(file, position + 1, report.bytes, max(0, expected_offset))
@@ -149,6 +176,23 @@ def _unreadable(batch: bytes, header: BatchHeader) -> list[str]:
     except PenstockError as error:
         return [f"the batch at offset {header.base_offset} cannot be read: {error}"]
     return []
+
+
+def _replay_for(segment: Path, journals: JournalReader) -> Replay:
+    try:
+        return journals.replay_for(str(segment.resolve().parent))
+    except (OSError, PenstockError) as error:
+        say(f"{segment}: whether the journal has more of it is not known: {error}")
+        return Replay()
+
+
+def _journaled(segment: Path, replay: Replay, position: int, expected_offset: int) -> Iterator[BatchHeader]:
+    """What the journal has from there on."""
+    base_offset, _, generation = segment.stem.partition("-")
+    if base_offset.isdecimal():
+        expected = int(base_offset) if expected_offset == ANY_OFFSET else expected_offset
+        for header, _ in replay.run_from(int(base_offset), int(generation or 0), position, expected):
+            yield header
 
 
 class _Opened:

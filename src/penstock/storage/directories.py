@@ -12,7 +12,7 @@ from penstock.disk.interface import Disk, Space, replace_atomically
 from penstock.errors import PenstockError, Problem
 from penstock.storage.sealed import read_sealed, seal
 
-_TOPIC_ID_NAME = "topic-id"
+TOPIC_ID_NAME = "topic-id"
 _PARTITION_PREFIX = "partition-"
 
 
@@ -52,13 +52,13 @@ class PartitionDirectories:
         if found is None and self._partitions_in(topic):
             raise PenstockError(
                 Problem.STORAGE_FAILED,
-                f"{directory}/{_TOPIC_ID_NAME} is missing or damaged, so nobody knows which topic's records are beside "
+                f"{directory}/{TOPIC_ID_NAME} is missing or damaged, so nobody knows which topic's records are beside "
                 f"it. Restore that file from a copy, or move {directory} away to begin with an empty topic",
             )
         if found != topic_id:
             self.remove_topic(topic)
             self.disk.make_directory(directory)
-            replace_atomically(self.disk, f"{directory}/{_TOPIC_ID_NAME}", seal(TopicIdentity(topic_id)))
+            replace_atomically(self.disk, f"{directory}/{TOPIC_ID_NAME}", seal(TopicIdentity(topic_id)))
         paths = [f"{directory}/{_PARTITION_PREFIX}{partition}" for partition in partitions]
         missing = [path for path in paths if not self.disk.exists(path)]
         for path in missing:
@@ -99,7 +99,7 @@ class PartitionDirectories:
     def _id_of(self, topic: str) -> UUID | None:
         """None if it is missing or damaged."""
         try:
-            identity = read_sealed(self.disk, f"{self._topics}/{topic}/{_TOPIC_ID_NAME}", TopicIdentity)
+            identity = read_sealed(self.disk, f"{self._topics}/{topic}/{TOPIC_ID_NAME}", TopicIdentity)
         except NotADirectoryError:
             return None
         return None if identity is None else identity.topic_id
