@@ -68,6 +68,23 @@ def test_a_torn_tail_is_dropped_and_said(kept_bytes: int) -> None:
     assert not opened(disk).recovery.noteworthy, "the repair is for good"
 
 
+@pytest.mark.parametrize("lost_bytes", [7, 8, 12, 16])
+def test_a_torn_batch_does_not_condemn_the_one_before_it(lost_bytes: int) -> None:
+    """The first of a leader epoch is checked against the one behind it, of which a power cut may have left a part."""
+    disk = PowerCutDisk()
+    log = opened(disk)
+    for _ in range(257):
+        append(log, batch_of(b"acknowledged"))
+    append(log, batch_of(b"acknowledged"), leader_epoch=3)
+    sync(log)
+    position = log.size_bytes
+    append(log, batch_of(b"never acknowledged"), leader_epoch=3)
+    disk.damage(SEGMENT + ".log", position, bytes(lost_bytes))
+    again = opened(disk)
+    assert (again.end_offset, again.recovery.damage) == (258, [])
+    assert len(contents(again)) == 258
+
+
 def test_zeros_behind_the_end_are_a_torn_tail() -> None:
     """What many file systems leave of a write whose size arrived before its bytes."""
     disk = PowerCutDisk()
