@@ -27,6 +27,16 @@ REBALANCE_TIMEOUT_MS = 60_000
 Owned = Mapping[str, Iterable[int]]
 
 
+def topic(number: int) -> UUID:
+    """The id of the topic that was created as this one."""
+    return UUID(int=number)
+
+
+def some(*indexes: int) -> Partitions:
+    """Partitions of the first topic."""
+    return {topic(1): frozenset(indexes)} if indexes else {}
+
+
 class World:
     """One coordinator and its topics. `limits` and `consumer_limits` hold for every machine after a restart, too."""
 
@@ -47,10 +57,10 @@ class World:
         """Topics that stay keep their id; one that goes and comes back is another."""
         known = {}
         for name, count in topics.items():
-            topic = self._topics.get(name)
-            if topic is None:
+            known_before = self._topics.get(name)
+            if known_before is None:
                 self._created += 1
-            topic_id = topic.topic_id if topic else UUID(int=self._created)
+            topic_id = known_before.topic_id if known_before else topic(self._created)
             known[name] = KnownTopic(topic_id, count, is_internal=name in internal)
         self._topics = known
         self.tell_topics()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from msgspec.structs import replace
-from tests.groups.consumer_world import GROUP, World
+from tests.groups.consumer_world import GROUP, World, topic
 
 from penstock.config.consumer_groups import ConsumerGroupSettings
 from penstock.errors import PenstockError, Problem
@@ -33,8 +33,8 @@ from penstock.groups.core.events import (
 from penstock.groups.core.records import ConsumerGroupCurrent, ConsumerGroupEpoch, decode, encode
 from penstock.units import DAY_MS, HOUR_MS
 
-COMMIT = CommitOffsets(GROUP, (TopicOffsets("orders", (OffsetToCommit(0, 5),)),), member_id="a", generation=1)
-FETCH = FetchOffsets(GROUP, None, member_id="a", member_epoch=1)
+COMMIT = CommitOffsets(GROUP, (TopicOffsets("orders", (OffsetToCommit(0, 5),)),), member_id="a", generation=2)
+FETCH = FetchOffsets(GROUP, None, member_id="a", member_epoch=2)
 
 
 def world_with_member() -> World:
@@ -47,7 +47,7 @@ def test_commits_need_the_members_own_epoch() -> None:
     world = world_with_member()
     ask = world.runner.ask
     assert ask(COMMIT, CommitAnswer).problem is None
-    assert ask(replace(COMMIT, generation=2), CommitAnswer).problem is Problem.STALE_MEMBER_EPOCH
+    assert ask(replace(COMMIT, generation=4), CommitAnswer).problem is Problem.STALE_MEMBER_EPOCH
     assert ask(replace(COMMIT, generation=0), CommitAnswer).problem is Problem.STALE_MEMBER_EPOCH
     assert ask(replace(COMMIT, member_id="b"), CommitAnswer).problem is Problem.UNKNOWN_MEMBER
     assert ask(replace(COMMIT, knows_member_epochs=False), CommitAnswer).problem is Problem.UNSUPPORTED_VERSION
@@ -57,11 +57,29 @@ def test_commits_need_the_members_own_epoch() -> None:
     assert ask(outsider, CommitAnswer).problem is None
 
 
+def commit_of(epoch: int, *partitions: int) -> CommitOffsets:
+    offsets = tuple(OffsetToCommit(partition, 5) for partition in partitions)
+    return replace(COMMIT, topics=(TopicOffsets("orders", offsets, topic(1).bytes),), generation=epoch)
+
+
+def test_a_member_that_does_not_know_its_new_epoch_yet_commits_for_what_it_still_has() -> None:
+    world = world_with_member()
+    ask = world.runner.ask
+    world.join("b")
+    assert world.beat("a", 2, {"orders": {0, 1}}).member_epoch == 3
+    assert ask(commit_of(2, 0, 1), CommitAnswer).problem is None
+    assert ask(replace(COMMIT, generation=2), CommitAnswer).problem is Problem.STALE_MEMBER_EPOCH, "of which topic?"
+    assert world.beat("a", 3, {"orders": {0}}).member_epoch == 4
+    assert ask(commit_of(3, 0), CommitAnswer).problem is None
+    assert ask(commit_of(3, 0, 1), CommitAnswer).problem is Problem.STALE_MEMBER_EPOCH
+    assert ask(commit_of(2, 0), CommitAnswer).problem is Problem.STALE_MEMBER_EPOCH
+
+
 def test_fetches_need_the_members_own_epoch_if_they_name_a_member() -> None:
     world = world_with_member()
     ask = world.runner.ask
     assert ask(FETCH, FetchAnswer).problem is None
-    assert ask(replace(FETCH, member_epoch=2), FetchAnswer).problem is Problem.STALE_MEMBER_EPOCH
+    assert ask(replace(FETCH, member_epoch=4), FetchAnswer).problem is Problem.STALE_MEMBER_EPOCH
     assert ask(replace(FETCH, member_id="b"), FetchAnswer).problem is Problem.UNKNOWN_MEMBER
     assert ask(replace(FETCH, member_id=None, member_epoch=-1), FetchAnswer).problem is None
 
@@ -127,6 +145,18 @@ def test_a_group_stored_before_it_was_known_when_it_emptied_is_read() -> None:
     )
 
 
+def test_a_member_stored_before_it_was_known_what_it_had_listed_has_listed_all() -> None:
+    world = world_with_member()
+    key, value = next(pair for pair in reversed(world.runner.log) if isinstance(decode(*pair), ConsumerGroupCurrent))
+    assert value is not None
+    fields = msgspec.msgpack.decode(value[1:])
+    world.runner.log.append((key, value[:1] + msgspec.msgpack.encode(fields[:5])))
+    world.restart(compacted=True)
+    assert world.beat("a", 2).assignment is None
+    world.join("b")
+    assert world.names(world.beat("a", 2).assignment) == {"orders": {0}}
+
+
 def test_listing_shows_and_filters_type_and_state() -> None:
     world = world_with_member()
     (row,) = world.runner.ask(ListGroups(), ListGroupsAnswer).groups
@@ -148,9 +178,9 @@ def test_a_description_has_all_there_is_to_know() -> None:
     world.join("a", instance_id="one")
     world.join("b", topics=None, regex="ord.*", assignor="range")
     group = world.described()
-    assert (group.state, group.group_epoch, group.assignment_epoch, group.assignor) == ("Reconciling", 2, 2, "range")
+    assert (group.state, group.group_epoch, group.assignment_epoch, group.assignor) == ("Reconciling", 4, 4, "range")
     first, second = group.members
-    assert (first.member_id, first.instance_id, first.member_epoch, first.topic_names) == ("a", "one", 1, ("orders",))
+    assert (first.member_id, first.instance_id, first.member_epoch, first.topic_names) == ("a", "one", 2, ("orders",))
     assert [(row.topic, row.partitions) for row in first.assignment] == [("orders", (0, 1))]
     assert [(row.topic, row.partitions) for row in first.target] == [("orders", (0,))]
     assert (second.topic_regex, second.topic_names, second.assignment, second.is_classic) == ("ord.*", (), (), False)

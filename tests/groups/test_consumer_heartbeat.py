@@ -22,13 +22,13 @@ JOIN = ConsumerGroupHeartbeat(
     topic_names=("orders",),
     owned={},
 )
-BEAT = replace(JOIN, member_epoch=1, rebalance_timeout_ms=-1, topic_names=None, owned=None)
+BEAT = replace(JOIN, member_epoch=2, rebalance_timeout_ms=-1, topic_names=None, owned=None)
 
 
 def test_the_first_member_gets_everything() -> None:
     world = World({"orders": 3})
     answer = world.join("a")
-    assert (answer.problem, answer.member_id, answer.member_epoch) == (None, "a", 1)
+    assert (answer.problem, answer.member_id, answer.member_epoch) == (None, "a", 2)
     assert answer.heartbeat_interval_ms == 5000
     assert world.names(answer.assignment) == {"orders": {0, 1, 2}}
     assert world.described().state == "Stable"
@@ -37,16 +37,27 @@ def test_the_first_member_gets_everything() -> None:
 def test_a_heartbeat_without_news_writes_nothing_and_repeats_nothing() -> None:
     world = World({"orders": 3})
     world.join("a")
+    world.beat("a", 2, {"orders": {0, 1, 2}})
     written = len(world.runner.log)
-    answer = world.beat("a", 1)
+    answer = world.beat("a", 2)
     assert (answer.problem, answer.assignment) == (None, None)
     assert len(world.runner.log) == written
+
+
+def test_an_assignment_is_repeated_until_it_has_been_listed() -> None:
+    world = World({"orders": 3})
+    world.join("a")
+    written = len(world.runner.log)
+    assert world.names(world.beat("a", 2).assignment) == {"orders": {0, 1, 2}}
+    assert len(world.runner.log) == written
+    assert world.names(world.beat("a", 2, {"orders": {0, 1}}).assignment) == {"orders": {0, 1, 2}}
+    assert world.beat("a", 2, {"orders": {0, 1, 2}}).assignment is None
 
 
 def test_a_full_heartbeat_is_told_the_assignment_again() -> None:
     world = World({"orders": 1})
     world.join("a")
-    event = replace(JOIN, member_epoch=1, owned=world.ids({"orders": {0}}))
+    event = replace(JOIN, member_epoch=2, owned=world.ids({"orders": {0}}))
     answer = world.runner.ask(event, ConsumerHeartbeatAnswer)
     assert world.names(answer.assignment) == {"orders": {0}}
 
@@ -55,17 +66,17 @@ def test_a_partition_moves_only_after_its_owner_gave_it_up() -> None:
     world = World({"orders": 2})
     world.join("a")
     joined = world.join("b")
-    assert (joined.member_epoch, world.names(joined.assignment)) == (2, {})
+    assert (joined.member_epoch, world.names(joined.assignment)) == (4, {})
     assert world.described().state == "Reconciling"
 
-    told = world.beat("a", 1)
-    assert (told.member_epoch, world.names(told.assignment)) == (1, {"orders": {0}})
-    assert world.beat("b", 2).assignment is None
-    assert world.beat("a", 1, {"orders": {0, 1}}).member_epoch == 1
-    assert world.beat("b", 2).assignment is None
+    told = world.beat("a", 2, {"orders": {0, 1}})
+    assert (told.member_epoch, world.names(told.assignment)) == (3, {"orders": {0}})
+    assert world.beat("b", 4).assignment is None
+    assert world.beat("a", 3, {"orders": {0, 1}}).member_epoch == 3
+    assert world.beat("b", 4).assignment is None
 
-    assert world.beat("a", 1, {"orders": {0}}).member_epoch == 2
-    assert world.names(world.beat("b", 2).assignment) == {"orders": {1}}
+    assert world.beat("a", 3, {"orders": {0}}).member_epoch == 4
+    assert world.names(world.beat("b", 4).assignment) == {"orders": {1}}
     assert world.described().state == "Stable"
 
 
@@ -73,10 +84,13 @@ def test_a_lost_answer_is_repeated_for_the_previous_epoch() -> None:
     world = World({"orders": 2})
     world.join("a")
     world.join("b")
-    world.beat("a", 1)
-    world.beat("a", 1, {"orders": {0}})
-    again = world.beat("a", 1, {"orders": {0}})
-    assert (again.problem, again.member_epoch) == (None, 2)
+    told = world.beat("a", 2, {"orders": {0, 1}})
+    assert world.beat("a", 2, {"orders": {0, 1}}) == told
+    assert world.beat("a", 2) == told, "the very same heartbeat again, as some clients send it"
+    done = world.beat("a", 3, {"orders": {0}})
+    again = world.beat("a", 3, {"orders": {0}})
+    assert (again.problem, again.member_epoch) == (None, done.member_epoch)
+    assert world.names(again.assignment) == {"orders": {0}}
 
 
 def test_a_lost_first_answer_is_repeated() -> None:
@@ -87,26 +101,25 @@ def test_a_lost_first_answer_is_repeated() -> None:
     assert len(world.runner.log) == written
 
 
-@pytest.mark.parametrize("epoch", [1, 3])
+@pytest.mark.parametrize("epoch", [1, 2, 6])
 def test_a_member_at_another_epoch_is_fenced_and_may_rejoin(epoch: int) -> None:
     world = World({"orders": 2, "bills": 1})
     world.join("a")
-    world.beat("a", 1, topics=["orders", "bills"])
-    world.beat("a", 2, topics=["orders"])
+    world.beat("a", 2, {"orders": {0, 1}}, topics=["orders", "bills"])
+    world.beat("a", 4, {"orders": {0, 1}, "bills": {0}}, topics=["orders"])
     assert world.beat("a", epoch, {"orders": {0, 1}}).problem is Problem.FENCED_MEMBER_EPOCH
     rejoined = world.join("a")
-    assert (rejoined.problem, rejoined.member_epoch) == (None, 3)
-    assert world.names(rejoined.assignment) == {"orders": {0, 1}}
+    assert (rejoined.problem, world.names(rejoined.assignment)) == (None, {"orders": {0, 1}})
+    assert world.beat("a", rejoined.member_epoch).problem is None
 
 
 def test_the_previous_epoch_is_no_excuse_for_owning_too_much() -> None:
     world = World({"orders": 2, "bills": 1})
     world.join("a")
-    world.beat("a", 1, topics=["bills"])
-    assert world.beat("a", 1, {}).member_epoch == 2
-    assert world.beat("a", 1).problem is Problem.FENCED_MEMBER_EPOCH
-    assert world.beat("a", 1, {"orders": {0}}).problem is Problem.FENCED_MEMBER_EPOCH
-    assert world.beat("a", 1, {"bills": {0}}).problem is None
+    world.beat("a", 2, {"orders": {0, 1}}, topics=["bills"])
+    assert world.beat("a", 3, {}).member_epoch == 4
+    assert world.beat("a", 3, {"orders": {0}}).problem is Problem.FENCED_MEMBER_EPOCH
+    assert world.beat("a", 3, {"bills": {0}}).problem is None
 
 
 def test_strangers_are_refused() -> None:
@@ -124,7 +137,7 @@ def test_who_leaves_frees_its_partitions_for_the_next_heartbeat() -> None:
     world.join("b")
     assert world.beat("a", -1).member_epoch == -1
     assert world.described().state == "Assigning"
-    assert world.names(world.beat("b", 2).assignment) == {"orders": {0, 1}}
+    assert world.names(world.beat("b", 4).assignment) == {"orders": {0, 1}}
 
 
 def test_a_group_that_everybody_left_is_empty_and_goes_on() -> None:
@@ -132,7 +145,7 @@ def test_a_group_that_everybody_left_is_empty_and_goes_on() -> None:
     world.join("a")
     world.beat("a", -1)
     assert world.described().state == "Empty"
-    assert world.join("b").member_epoch == 3
+    assert world.join("b").member_epoch == 6
 
 
 def test_a_silent_member_loses_its_session() -> None:
@@ -140,38 +153,41 @@ def test_a_silent_member_loses_its_session() -> None:
     world.join("a")
     world.join("b")
     world.runner.advance(44_000)
-    world.beat("b", 2)
+    world.beat("b", 4)
     world.runner.advance(1_000)
-    assert world.names(world.beat("b", 2).assignment) == {"orders": {0, 1}}
-    assert world.beat("a", 1).problem is Problem.UNKNOWN_MEMBER
+    assert world.names(world.beat("b", 4).assignment) == {"orders": {0, 1}}
+    assert world.beat("a", 2).problem is Problem.UNKNOWN_MEMBER
 
 
-def test_a_member_that_does_not_give_up_in_time_is_fenced() -> None:
+@pytest.mark.parametrize("listed", [{"orders": {0, 1}}, {"orders": {0}}, None])
+def test_a_member_that_does_not_list_and_give_up_in_time_is_fenced(listed: dict[str, set[int]] | None) -> None:
     world = World({"orders": 2})
     world.join("a", rebalance_timeout_ms=20_000)
     world.join("b")
+    epoch = 2
     for _ in range(4):
-        world.beat("a", 1)
-        world.beat("b", 2)
+        epoch = world.beat("a", epoch, listed).member_epoch
+        world.beat("b", 4)
         world.runner.advance(5_000)
-    assert world.beat("a", 1).problem is Problem.UNKNOWN_MEMBER
-    assert world.names(world.beat("b", 2).assignment) == {"orders": {0, 1}}
+    assert epoch == (3 if listed == {"orders": {0, 1}} else 2)
+    assert world.beat("a", epoch).problem is Problem.UNKNOWN_MEMBER
+    assert world.names(world.beat("b", 4).assignment) == {"orders": {0, 1}}
 
 
 def test_sessions_and_revocations_start_anew_after_a_restart() -> None:
     world = World({"orders": 2})
     world.join("a", rebalance_timeout_ms=20_000)
     world.join("b")
-    world.beat("a", 1)
+    world.beat("a", 2, {"orders": {0, 1}})
     world.runner.advance(15_000)
     world.restart()
     written = len(world.runner.log)
     world.runner.advance(15_000)
-    assert world.beat("a", 1).problem is None
-    assert world.beat("b", 2).problem is None
+    assert world.beat("a", 3).problem is None
+    assert world.beat("b", 4).problem is None
     assert len(world.runner.log) == written
     world.runner.advance(5_000)
-    assert world.beat("a", 1).problem is Problem.UNKNOWN_MEMBER
+    assert world.beat("a", 3).problem is Problem.UNKNOWN_MEMBER
     world.runner.advance(45_000)
     assert world.described().state == "Empty"
 
@@ -180,15 +196,15 @@ def test_a_restart_brings_no_rebalance() -> None:
     world = World({"orders": 4})
     world.join("a")
     world.join("b")
-    world.beat("a", 1)
-    world.beat("a", 1, {"orders": {0, 1}})
-    world.beat("b", 2)
+    world.beat("a", 2, {"orders": {0, 1, 2, 3}})
+    world.beat("a", 3, {"orders": {0, 1}})
+    world.beat("b", 4)
     before = world.described()
     world.restart(compacted=True)
     assert world.described() == before
     written = len(world.runner.log)
-    assert world.beat("a", 2).member_epoch == 2
-    assert world.beat("b", 2).member_epoch == 2
+    assert world.beat("a", 4).member_epoch == 4
+    assert world.beat("b", 4).member_epoch == 4
     assert len(world.runner.log) == written
 
 
@@ -196,7 +212,7 @@ def test_without_topics_nobody_loses_anything() -> None:
     world = World({"orders": 4})
     world.join("a")
     world.runner.restart()
-    assert world.beat("a", 1).problem is Problem.COORDINATOR_LOADING
+    assert world.beat("a", 2).problem is Problem.COORDINATOR_LOADING
     world.beat("a", -1)
     world.tell_topics()
     assert world.names(world.join("b").assignment) == {"orders": {0, 1, 2, 3}}
@@ -206,24 +222,28 @@ def test_partitions_that_are_added_are_given_out() -> None:
     world = World({"orders": 1})
     world.join("a")
     world.set_topics({"orders": 3, "other": 1})
-    assert world.names(world.beat("a", 1).assignment) == {"orders": {0, 1, 2}}
+    assert world.names(world.beat("a", 2).assignment) == {"orders": {0, 1, 2}}
     world.set_topics({"orders": 3, "other": 2})
-    assert world.beat("a", 2).member_epoch == 2
+    assert world.beat("a", 4).member_epoch == 4
 
 
 def test_topics_that_appear_vanish_or_come_back_as_others() -> None:
     world = World({})
     assert world.names(world.join("a").assignment) == {}
     world.set_topics({"orders": 1})
-    old = world.beat("a", 1).assignment
+    old = world.beat("a", 2).assignment
     assert world.names(old) == {"orders": {0}}
+    world.beat("a", 4, {"orders": {0}})
     world.set_topics({})
-    assert world.beat("a", 2).assignment == {}
-    assert world.beat("a", 2, {}).member_epoch == 3
+    assert world.beat("a", 4).assignment == {}
+    assert world.beat("a", 5, {}).member_epoch == 6
     world.set_topics({"orders": 1})
-    new = world.beat("a", 3).assignment
+    new = world.beat("a", 6).assignment
     assert world.names(new) == {"orders": {0}}
     assert new != old
+    world.set_topics({})
+    gone = world.beat("a", 8)
+    assert (gone.member_epoch, gone.assignment) == (10, {}), "what was never listed cannot be, any more"
 
 
 def test_patterns_follow_the_topics() -> None:
@@ -232,22 +252,22 @@ def test_patterns_follow_the_topics() -> None:
     joined = world.join("a", topics=None, regex=".*orders.*")
     assert world.names(joined.assignment) == {"orders-eu": {0}}
     world.set_topics({"orders-eu": 1, "orders-us": 1, "bills": 1})
-    assert world.names(world.beat("a", 1).assignment) == {"orders-eu": {0}, "orders-us": {0}}
-    told = world.beat("a", 2, regex="bills")
+    assert world.names(world.beat("a", 2).assignment) == {"orders-eu": {0}, "orders-us": {0}}
+    told = world.beat("a", 4, {"orders-eu": {0}, "orders-us": {0}}, regex="bills")
     assert world.names(told.assignment) == {}
-    told = world.beat("a", 2, {})
+    told = world.beat("a", 5, {})
     assert world.names(told.assignment) == {"bills": {0}}
-    told = world.beat("a", 3, topics=["orders-us"], regex="")
-    assert world.names(world.beat("a", 3, {}).assignment) == {"orders-us": {0}}
+    told = world.beat("a", 6, {"bills": {0}}, topics=["orders-us"], regex="")
+    assert world.names(world.beat("a", 7, {}).assignment) == {"orders-us": {0}}
 
 
 def test_a_changed_subscription_changes_the_assignment() -> None:
     world = World({"orders": 1, "bills": 1})
     world.join("a")
-    told = world.beat("a", 1, topics=["bills"])
-    assert (told.member_epoch, world.names(told.assignment)) == (1, {})
-    told = world.beat("a", 1, {})
-    assert (told.member_epoch, world.names(told.assignment)) == (2, {"bills": {0}})
+    told = world.beat("a", 2, {"orders": {0}}, topics=["bills"])
+    assert (told.member_epoch, world.names(told.assignment)) == (3, {})
+    told = world.beat("a", 3, {})
+    assert (told.member_epoch, world.names(told.assignment)) == (4, {"bills": {0}})
 
 
 def test_the_assignor_that_most_ask_for_is_used() -> None:
@@ -321,7 +341,7 @@ def test_what_the_log_could_not_take_is_refused() -> None:
     answer = world.join("b", [f"topic-{number}" for number in range(200)])
     assert answer.problem is Problem.GROUP_FULL
     assert world.group().members.keys() == {"a"}
-    assert world.beat("a", 1).problem is None
+    assert world.beat("a", 2).problem is None
 
 
 def test_limits_are_the_operators_own() -> None:

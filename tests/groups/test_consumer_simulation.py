@@ -1,12 +1,12 @@
 """KIP-848 groups under everything that can happen to their members, driven by Hypothesis.
 
-Heartbeats and answers get lost, members crash, stay away, leave, come back, change their minds; topics come, grow and
-go; the coordinator restarts. No partition may be in two hands at once, and in quiet times everybody gets their share.
+Heartbeats and answers get lost, heartbeats arrive when their sender has long gone on over another connection; members
+crash, stay away, leave, come back, change their minds; topics come, grow and go; the coordinator restarts. No partition
+may be in two hands at once, and in quiet times everybody gets their share.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from hypothesis import settings
@@ -21,18 +21,17 @@ from hypothesis.stateful import (
     multiple,
     rule,
 )
-from tests.groups.consumer_client import Client, pairs
-from tests.groups.consumer_world import GROUP, World
+from tests.groups.consumer_client import KINDS, Client
+from tests.groups.consumer_simulation import ConsumerSimulation, Moment, kinds, moments
 from tests.scale import examples
 
-from penstock.groups.core.consumer_events import ConsumerHeartbeatAnswer
 from penstock.groups.core.consumer_state import ConsumerGroup
 
 TOPICS = ["orders-eu", "orders-us", "bills"]
 topic_counts = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 4), min_size=1)
 names = st.sampled_from([("orders-eu",), ("orders-eu", "orders-us"), tuple(TOPICS), tuple(TOPICS)])
-fates = st.sampled_from(["heard", "heard", "heard", "unsent", "unheard"])
 patterns = st.sampled_from([None, "orders.*", "bills|orders-eu"])
+turns = st.lists(st.lists(moments, min_size=1, max_size=4), min_size=1, max_size=3)
 
 
 def durable(group: ConsumerGroup | None) -> Any:
@@ -48,69 +47,59 @@ def durable(group: ConsumerGroup | None) -> Any:
     )
 
 
-class ConsumersSimulation(RuleBasedStateMachine):
+class Consumers(RuleBasedStateMachine):
     clients: Bundle[Client] = Bundle("clients")
     away: Bundle[Client] = Bundle("away")
+    simulation: ConsumerSimulation
 
-    @initialize(target=clients, topics=topic_counts, subscriptions=st.lists(names, min_size=1, max_size=3))
-    def start(self, topics: dict[str, int], subscriptions: list[tuple[str, ...]]) -> MultipleResults[Client]:
-        self.world = World(topics)
-        self.topics = topics
-        self.alive: list[Client] = []
-        self.names_given = 0
+    @initialize(
+        target=clients,
+        topics=topic_counts,
+        subscriptions=st.lists(st.tuples(kinds, names), min_size=1, max_size=3),
+    )
+    def start(
+        self, topics: dict[str, int], subscriptions: list[tuple[str, tuple[str, ...]]]
+    ) -> MultipleResults[Client]:
+        self.simulation = ConsumerSimulation(topics)
         self.epoch = 0
-        early = [self.add(Client(self.fresh_id(), subscription, None)) for subscription in subscriptions]
-        self.settle()
+        add, fresh_id = self.simulation.add, self.simulation.fresh_id
+        early = [add(KINDS[kind](fresh_id(), topics, None)) for kind, topics in subscriptions]
+        self.simulation.settle()
         return multiple(*early)
 
-    def group(self) -> ConsumerGroup | None:
-        group = self.world.runner.machine.state.find(GROUP)
-        assert group is None or isinstance(group, ConsumerGroup)
-        return group
+    @rule(target=clients, kind=kinds, topics=names, regex=patterns, is_static=st.booleans())
+    def arrive(self, kind: str, topics: tuple[str, ...], regex: str | None, is_static: bool) -> Client:
+        member_id = self.simulation.fresh_id()
+        instance_id = f"instance-{member_id}" if is_static else None
+        return self.simulation.add(KINDS[kind](member_id, topics, regex, instance_id))
 
-    def add(self, client: Client) -> Client:
-        self.alive.append(client)
-        return client
+    @rule(client=clients, moment=moments)
+    def beat(self, client: Client, moment: Moment) -> None:
+        self.simulation.beat(client, moment)
 
-    def fresh_id(self) -> str:
-        self.names_given += 1
-        return f"member-{self.names_given}"
-
-    @rule(target=clients, topics=names, regex=patterns, is_static=st.booleans())
-    def arrive(self, topics: tuple[str, ...], regex: str | None, is_static: bool) -> Client:
-        member_id = self.fresh_id()
-        return self.add(Client(member_id, topics, regex, f"instance-{member_id}" if is_static else None))
-
-    @rule(client=clients, fate=fates, acts=st.booleans())
-    def beat(self, client: Client, fate: str, acts: bool) -> None:
-        event = client.heartbeat()
-        if fate != "unsent":
-            answer = self.world.runner.ask(event, ConsumerHeartbeatAnswer)
-            if fate == "heard":
-                client.hear(answer)
-        if acts:
-            client.act()
-
-    @rule(turns=st.lists(st.lists(st.tuples(fates, st.booleans()), min_size=1, max_size=4), min_size=1, max_size=3))
-    def beat_in_turn(self, turns: list[list[tuple[str, bool]]]) -> None:
+    @rule(turns=turns)
+    def beat_in_turn(self, turns: list[list[Moment]]) -> None:
         """Most of what happens is this; one at a time Hypothesis would rarely get far."""
         for turn in turns:
-            for position, client in enumerate(self.alive):
-                self.beat(client, *turn[position % len(turn)])
+            self.simulation.beat_all(turn)
+
+    @rule(which=st.integers(0, 5))
+    def arrive_late(self, which: int) -> None:
+        self.simulation.deliver_late(which)
 
     @rule(target=away, client=consumes(clients), how=st.sampled_from(["crash", "leave", "leave for a while"]))
     def go(self, client: Client, how: str) -> Client:
-        self.alive.remove(client)
+        self.simulation.alive.remove(client)
         if how != "crash":
             epoch = -2 if how == "leave for a while" and client.instance_id else -1
-            self.world.runner.ask(client.goodbye(epoch), ConsumerHeartbeatAnswer)
+            self.simulation.ask(client.goodbye(epoch))
         return client
 
     @rule(target=clients, client=consumes(away), same_id=st.booleans())
     def come_back(self, client: Client, same_id: bool) -> Client:
         # A process that crashed is not restarted under its old member id: it would not know it.
-        member_id = client.member_id if same_id and not client.held else self.fresh_id()
-        return self.add(Client(member_id, client.topics, client.regex, client.instance_id))
+        member_id = client.member_id if same_id and not client.held else self.simulation.fresh_id()
+        return self.simulation.add(type(client)(member_id, client.topics, client.regex, client.instance_id))
 
     @rule(client=clients, topics=names, regex=patterns)
     def resubscribe(self, client: Client, topics: tuple[str, ...], regex: str | None) -> None:
@@ -118,84 +107,47 @@ class ConsumersSimulation(RuleBasedStateMachine):
 
     @rule(topics=topic_counts)
     def change_topics(self, topics: dict[str, int]) -> None:
-        grown = {name: max(count, self.topics.get(name, 0)) for name, count in topics.items()}
-        self.topics = grown
-        self.world.set_topics(grown)
+        simulation = self.simulation
+        simulation.topics = {name: max(count, simulation.topics.get(name, 0)) for name, count in topics.items()}
+        simulation.world.set_topics(simulation.topics)
 
     @rule(by_ms=st.sampled_from([1, 5_000, 30_000, 46_000]))
     def wait(self, by_ms: int) -> None:
-        self.world.runner.advance(by_ms)
+        self.simulation.wait(by_ms)
 
     @rule(compacted=st.booleans())
     def restart(self, compacted: bool) -> None:
-        before = durable(self.group())
-        self.world.restart(compacted=compacted)
-        assert durable(self.group()) == before
+        before = durable(self.simulation.group())
+        self.simulation.world.restart(compacted=compacted)
+        assert durable(self.simulation.group()) == before
 
     @rule()
     def settle(self) -> None:
-        """Quiet times: everybody sends heartbeats, nothing gets lost. At worst a crashed member has to expire first."""
-        for _ in range(30):
-            for client in self.alive:
-                client.hear(self.world.runner.ask(client.heartbeat(), ConsumerHeartbeatAnswer))
-                client.act()
-            if not self.alive or self.is_settled():
-                break
-            self.world.runner.advance(5_000)
-        if self.alive:
-            assert self.is_settled()
-            self.check_everything_is_read()
-
-    def is_settled(self) -> bool:
-        group = self.group()
-        return (
-            group is not None
-            and group.state_name == "Stable"
-            and group.members.keys() == {client.member_id for client in self.alive}
-            and all(client.owned == pairs(group.target_of(client.member_id)) for client in self.alive)
-        )
-
-    def check_everything_is_read(self) -> None:
-        """Each partition of each existing topic that anybody subscribes to has one reader."""
-        wanted = {name for client in self.alive for name in client.topics}
-        for client in self.alive:
-            wanted |= {None: set(), "orders.*": {"orders-eu", "orders-us"}}.get(client.regex, {"bills", "orders-eu"})
-        everything = self.world.ids({name: range(count) for name, count in self.topics.items() if name in wanted})
-        read = Counter(pair for client in self.alive for pair in client.owned)
-        assert read == Counter(pairs(everything))
+        self.simulation.settle()
 
     @invariant()
     def no_partition_is_in_two_hands(self) -> None:
-        if not hasattr(self, "alive"):
-            return
-        group = self.group()
-        members = group.members if group else {}
-        held = Counter(pair for client in self.alive if client.member_id in members for pair in client.held)
-        assert not [pair for pair, count in held.items() if count > 1]
-        owned = Counter(
-            pair
-            for member in members.values()
-            for pair in pairs(member.current.assigned) | pairs(member.current.pending_revocation)
-        )
-        assert not [pair for pair, count in owned.items() if count > 1]
+        if hasattr(self, "simulation"):
+            self.simulation.check()
 
     @invariant()
     def epochs_only_grow(self) -> None:
-        if not hasattr(self, "alive"):
+        if not hasattr(self, "simulation"):
             return
-        group = self.group()
+        group = self.simulation.group()
         if group is None:
             # An empty group without offsets is forgotten after a while.
             self.epoch = 0
         else:
             assert group.epoch >= self.epoch
             assert group.assignment_epoch <= group.epoch
+            assert all(member.epoch <= group.epoch for member in group.members.values())
             self.epoch = group.epoch
 
     def teardown(self) -> None:
-        if hasattr(self, "alive"):
-            self.settle()
+        if hasattr(self, "simulation"):
+            self.simulation.settle()
 
 
-TestConsumers = ConsumersSimulation.TestCase
+TestConsumers = Consumers.TestCase
 TestConsumers.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

@@ -11,19 +11,20 @@ def world_with_static_member() -> World:
     world = World({"orders": 4})
     world.join("a", instance_id="one")
     world.join("b", instance_id="two")
-    world.beat("a", 1, instance_id="one")
-    world.beat("a", 1, {"orders": {0, 1}}, instance_id="one")
-    assert world.names(world.beat("b", 2, instance_id="two").assignment) == {"orders": {2, 3}}
+    world.beat("a", 2, {"orders": {0, 1, 2, 3}}, instance_id="one")
+    world.beat("a", 3, {"orders": {0, 1}}, instance_id="one")
+    assert world.names(world.beat("b", 4, instance_id="two").assignment) == {"orders": {2, 3}}
+    assert world.beat("b", 4, {"orders": {2, 3}}, instance_id="two").member_epoch == 4
     return world
 
 
 def test_a_member_that_comes_back_has_what_it_had_and_nobody_notices() -> None:
     world = world_with_static_member()
     assert world.beat("a", -2, instance_id="one").member_epoch == -2
-    assert world.beat("b", 2, instance_id="two").assignment is None
+    assert world.beat("b", 4, instance_id="two").assignment is None
     back = world.join("a2", instance_id="one")
-    assert (back.problem, back.member_epoch, world.names(back.assignment)) == (None, 2, {"orders": {0, 1}})
-    assert world.beat("b", 2, instance_id="two").assignment is None
+    assert (back.problem, back.member_epoch, world.names(back.assignment)) == (None, 4, {"orders": {0, 1}})
+    assert world.beat("b", 4, instance_id="two").assignment is None
     assert world.group().members.keys() == {"a2", "b"}
     assert world.described().state == "Stable"
 
@@ -31,9 +32,9 @@ def test_a_member_that_comes_back_has_what_it_had_and_nobody_notices() -> None:
 def test_a_member_that_comes_back_under_its_own_id_is_itself() -> None:
     world = world_with_static_member()
     world.beat("a", -2, instance_id="one")
-    assert world.beat("a", 2, instance_id="one").problem is Problem.FENCED_MEMBER_EPOCH
+    assert world.beat("a", 4, instance_id="one").problem is Problem.FENCED_MEMBER_EPOCH
     back = world.join("a", instance_id="one")
-    assert (back.problem, back.member_epoch, world.names(back.assignment)) == (None, 2, {"orders": {0, 1}})
+    assert (back.problem, back.member_epoch, world.names(back.assignment)) == (None, 4, {"orders": {0, 1}})
 
 
 def test_a_member_that_stays_away_is_replaced_by_the_others() -> None:
@@ -41,7 +42,7 @@ def test_a_member_that_stays_away_is_replaced_by_the_others() -> None:
     world.beat("a", -2, instance_id="one")
     for _ in range(9):
         world.runner.advance(5_000)
-        told = world.beat("b", 2, instance_id="two")
+        told = world.beat("b", 4, instance_id="two")
     assert world.names(told.assignment) == {"orders": {0, 1, 2, 3}}
 
 
@@ -49,9 +50,9 @@ def test_what_a_leaving_member_had_to_give_up_is_free_at_once() -> None:
     world = World({"orders": 2})
     world.join("a", instance_id="one")
     world.join("b")
-    world.beat("a", 1, instance_id="one")
+    world.beat("a", 2, {"orders": {0, 1}}, instance_id="one")
     world.beat("a", -2, instance_id="one")
-    told = world.beat("b", 2)
+    told = world.beat("b", 4)
     assert world.names(told.assignment) == {"orders": {1}}
     world.runner.advance(45_000)
     assert world.group().members.keys() == set()
@@ -67,15 +68,15 @@ def test_a_replaced_member_is_fenced() -> None:
     world = world_with_static_member()
     world.beat("a", -2, instance_id="one")
     world.join("a2", instance_id="one")
-    assert world.beat("a", 2, instance_id="one").problem is Problem.FENCED_INSTANCE_ID
+    assert world.beat("a", 4, instance_id="one").problem is Problem.FENCED_INSTANCE_ID
     assert world.beat("a", -1, instance_id="one").problem is Problem.FENCED_INSTANCE_ID
-    assert world.beat("a", 2).problem is Problem.UNKNOWN_MEMBER
+    assert world.beat("a", 4).problem is Problem.UNKNOWN_MEMBER
 
 
 def test_a_static_member_can_leave_for_good() -> None:
     world = world_with_static_member()
     world.beat("a", -1, instance_id="one")
-    assert world.names(world.beat("b", 2, instance_id="two").assignment) == {"orders": {0, 1, 2, 3}}
+    assert world.names(world.beat("b", 4, instance_id="two").assignment) == {"orders": {0, 1, 2, 3}}
     assert world.group().static_members == {"two": "b"}
 
 
@@ -83,4 +84,4 @@ def test_away_members_are_still_away_after_a_restart() -> None:
     world = world_with_static_member()
     world.beat("a", -2, instance_id="one")
     world.restart(compacted=True)
-    assert world.join("a2", instance_id="one").member_epoch == 2
+    assert world.join("a2", instance_id="one").member_epoch == 4

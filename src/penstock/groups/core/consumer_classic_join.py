@@ -8,6 +8,7 @@ from penstock.groups.core.assignors import Partitions
 from penstock.groups.core.consumer_classic import joined
 from penstock.groups.core.consumer_context import ConsumerContext
 from penstock.groups.core.consumer_embedded import EmbeddedSubscription, read_subscription
+from penstock.groups.core.consumer_reconcile import reconcile_joined
 from penstock.groups.core.consumer_records import SubscriptionValue
 from penstock.groups.core.consumer_state import ConsumerGroup, ConsumerMember
 from penstock.groups.core.consumer_target import has_new_topics, keep_target_fresh
@@ -33,7 +34,8 @@ def join(work: ConsumerWork, event: JoinGroup, context: ConsumerContext) -> Join
         work.subscribe(member_id, after)
     changed = before is None or has_new_topics(before.subscription, after)
     keep_target_fresh(work, context, changed=changed)
-    work.reconcile(member_id, owned)
+    current, goal = work.group.members[member_id].current, work.goal_of(member_id, context.topics)
+    work.place(member_id, reconcile_joined(current, goal, owned, will_list=False))
     member = work.group.members[member_id]
     renew_session(work.group, member, context)
     expect_sync(work.group, member, context)

@@ -9,10 +9,18 @@ from __future__ import annotations
 from msgspec import structs
 
 from penstock.errors import PenstockError, Problem
-from penstock.groups.core.assignors import Partitions
+from penstock.groups.core.assignors import NO_PARTITIONS, Partitions
 from penstock.groups.core.consumer_context import ConsumerContext
 from penstock.groups.core.consumer_events import ConsumerGroupHeartbeat, ConsumerHeartbeatAnswer
-from penstock.groups.core.consumer_reconcile import NOT_JOINED_EPOCH, STATIC_LEFT_EPOCH
+from penstock.groups.core.consumer_reconcile import (
+    NOT_JOINED_EPOCH,
+    STATIC_LEFT_EPOCH,
+    CurrentAssignment,
+    Goal,
+    reconcile,
+    reconcile_joined,
+    start_over,
+)
 from penstock.groups.core.consumer_records import SubscriptionValue
 from penstock.groups.core.consumer_state import ConsumerMember
 from penstock.groups.core.consumer_target import has_new_topics, keep_target_fresh
@@ -27,8 +35,12 @@ def heartbeat(work: ConsumerWork, event: ConsumerGroupHeartbeat, context: Consum
     before = _sender(work, event, member_id)
     _update_subscription(work, event, member_id, before)
     after = work.group.members[member_id].subscription
-    keep_target_fresh(work, context, changed=before is None or has_new_topics(before.subscription, after))
-    work.reconcile(member_id, event.owned)
+    is_back = event.member_epoch == NOT_JOINED_EPOCH and before is not None and not before.current.is_new
+    is_changed = before is None or is_back or has_new_topics(before.subscription, after)
+    keep_target_fresh(work, context, changed=is_changed)
+    work.place(
+        member_id, _next_step(event, work.group.members[member_id].current, work.goal_of(member_id, context.topics))
+    )
     member = work.group.members[member_id]
     renew_session(work.group, member, context)
     watch_revocation(work.group, before, member, context)
@@ -62,11 +74,18 @@ def _sender(work: ConsumerWork, event: ConsumerGroupHeartbeat, member_id: str) -
     return work.replace(holder, member_id)
 
 
-def _joining(member: ConsumerMember | None, work: ConsumerWork) -> ConsumerMember | None:
-    """A known member joins again when it was fenced or lost the answer to its first join. It goes on with what it
+def _next_step(event: ConsumerGroupHeartbeat, current: CurrentAssignment, goal: Goal) -> CurrentAssignment:
+    """Only who speaks at the member's newest epoch has heard all that it was told, and is moved on."""
+    if event.member_epoch == NOT_JOINED_EPOCH:
+        if current.member_epoch == NOT_JOINED_EPOCH:
+            return reconcile_joined(current, goal, NO_PARTITIONS)
+        return current if current.is_new else start_over(current, goal)
+    current = current.listed(event.owned, event.member_epoch)
+    return reconcile(current, goal, event.owned) if event.member_epoch == current.member_epoch else current
 
-    has; its empty list of owned partitions proves that it gave up the rest.
-    """
+
+def _joining(member: ConsumerMember | None, work: ConsumerWork) -> ConsumerMember | None:
+    """A known member joins again when it was fenced or lost the answer to its first join."""
     if member is not None and member.epoch == STATIC_LEFT_EPOCH:
         return work.replace(member, member.member_id)
     return member
@@ -97,8 +116,9 @@ def _update_subscription(
 def _assignment_for(
     event: ConsumerGroupHeartbeat, before: ConsumerMember | None, after: ConsumerMember
 ) -> Partitions | None:
-    """Told when asked for (a full heartbeat) and when it changed."""
+    """Told when asked for (a full heartbeat), when it changed, and as long as the member may not have heard of it."""
     is_asked = event.is_full or event.member_epoch == NOT_JOINED_EPOCH
     if is_asked or before is None or before.current.assigned != after.current.assigned:
         return after.current.assigned
-    return None
+    is_unheard = event.member_epoch != before.epoch or bool(after.current.unlisted)
+    return after.current.assigned if is_unheard else None

@@ -12,7 +12,7 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from penstock.groups.core.assignors import Partitions
-from penstock.groups.core.consumer_reconcile import MemberState
+from penstock.groups.core.consumer_reconcile import NOT_JOINED_EPOCH, MemberState
 
 NOT_EMPTY = -1
 TopicId = Annotated[bytes, Meta(min_length=16, max_length=16)]
@@ -63,11 +63,15 @@ class TargetValue(Struct, frozen=True, array_like=True):
 
 
 class CurrentValue(Struct, frozen=True, array_like=True):
+    """CurrentAssignment says what the fields mean."""
+
     member_epoch: int
     previous_member_epoch: int
     state: MemberState
     assigned: StoredPartitions = ()
     pending_revocation: StoredPartitions = ()
+    unlisted: StoredPartitions = ()
+    told_epoch: int = NOT_JOINED_EPOCH
 
 
 def stored(partitions: Partitions) -> StoredPartitions:

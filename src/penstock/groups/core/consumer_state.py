@@ -126,7 +126,18 @@ class ConsumerGroup:
             return Problem.UNKNOWN_MEMBER
         if not member.is_classic and not event.knows_member_epochs:
             return Problem.UNSUPPORTED_VERSION
+        if not member.is_classic and member.current.is_one_behind(event.generation) and self._owns_all(member, event):
+            # It is told of its new epoch at this moment. For what it still has nobody else can have committed.
+            return None
         return _epoch_problem(member, event.generation)
+
+    def _owns_all(self, member: ConsumerMember, event: CommitOffsets) -> bool:
+        owners = {topic_id.bytes: owners for topic_id, owners in self._owners.items()}
+        return all(
+            owners.get(topic.topic_id, {}).get(row.partition) == member.member_id
+            for topic in event.topics
+            for row in topic.offsets
+        )
 
     def fetch_problem(self, member_id: str | None, member_epoch: int) -> Problem | None:
         if member_id is None and member_epoch < 0:
@@ -212,6 +223,8 @@ def _current_of(value: CurrentValue) -> CurrentAssignment:
         state=value.state,
         assigned=restored(value.assigned),
         pending_revocation=restored(value.pending_revocation),
+        unlisted=restored(value.unlisted),
+        told_epoch=value.told_epoch,
     )
 
 

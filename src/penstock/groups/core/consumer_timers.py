@@ -20,7 +20,8 @@ def watch_revocation(
     group: ConsumerGroup, before: ConsumerMember | None, member: ConsumerMember, context: ConsumerContext
 ) -> None:
     """Each revocation has the member's rebalance timeout. One that goes on keeps the clock that it started."""
-    if before is not None and before.current is member.current:
+    was = (before.current.state, before.epoch) if before is not None else None
+    if was == (member.current.state, member.epoch):
         return
     if member.current.state is MemberState.UNREVOKED_PARTITIONS:
         _arm(Purpose.REVOCATION, group, member, context)

@@ -21,7 +21,7 @@ from penstock.groups.core.consumer_embedded import (
     read_assignment,
     read_subscription,
 )
-from penstock.groups.core.consumer_reconcile import CurrentAssignment, difference, union
+from penstock.groups.core.consumer_reconcile import CurrentAssignment
 from penstock.groups.core.consumer_records import ClassicProtocols, SubscriptionValue
 from penstock.groups.core.consumer_state import ConsumerGroup
 from penstock.groups.core.consumer_timers import start_clocks, stop_clocks
@@ -29,6 +29,7 @@ from penstock.groups.core.consumer_topics import TopicsView
 from penstock.groups.core.consumer_work import ConsumerWork
 from penstock.groups.core.deadlines import Deadline, Purpose
 from penstock.groups.core.group import CONSUMER_PROTOCOL_TYPE
+from penstock.groups.core.partition_sets import difference, union
 from penstock.groups.core.records import StoredMember
 
 

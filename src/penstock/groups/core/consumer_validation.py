@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from penstock.errors import PenstockError, Problem
-from penstock.groups.core.assignors import Partitions
+from penstock.groups.core.assignors import NO_PARTITIONS, Partitions
 from penstock.groups.core.consumer_events import ConsumerGroupHeartbeat
 from penstock.groups.core.consumer_limits import ConsumerLimits
-from penstock.groups.core.consumer_reconcile import NOT_JOINED_EPOCH, STATIC_LEFT_EPOCH, is_subset
+from penstock.groups.core.consumer_reconcile import NOT_JOINED_EPOCH, STATIC_LEFT_EPOCH
 from penstock.groups.core.consumer_state import ConsumerGroup, ConsumerMember
 from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS
+from penstock.groups.core.partition_sets import is_subset, union
 from penstock.groups.core.regex import check_pattern
 
 
@@ -69,8 +70,9 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None) ->
     """
     if epoch == member.epoch:
         return
-    is_behind = epoch == member.current.previous_member_epoch and epoch < member.epoch
-    if not is_behind or owned is None or not is_subset(owned, member.current.assigned):
+    current = member.current
+    may_own = union(current.assigned, current.pending_revocation)
+    if not current.is_one_behind(epoch) or not is_subset(owned or NO_PARTITIONS, may_own):
         text = f"member {member.member_id} is at epoch {member.epoch}, not {epoch}: it has to give up all and rejoin"
         raise PenstockError(Problem.FENCED_MEMBER_EPOCH, text)
 

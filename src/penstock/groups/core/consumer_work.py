@@ -8,7 +8,7 @@ from uuid import UUID
 from penstock.errors import PenstockError, Problem
 from penstock.groups.core.assignors import Partitions, Subscriber, Subscriptions
 from penstock.groups.core.consumer_limits import ASSIGNORS, ConsumerLimits
-from penstock.groups.core.consumer_reconcile import CurrentAssignment, reconcile
+from penstock.groups.core.consumer_reconcile import GROUP_EPOCH_STEP, CurrentAssignment, Goal
 from penstock.groups.core.consumer_records import (
     NOT_EMPTY,
     CurrentValue,
@@ -69,12 +69,18 @@ class ConsumerWork:
         self.write(ConsumerGroupSubscription(self.group.group_id, member_id, subscription))
 
     def place(self, member_id: str, current: CurrentAssignment) -> None:
+        """Writes nothing if the member is there already."""
+        member = self.group.members.get(member_id)
+        if member is not None and member.current is current:
+            return
         value = CurrentValue(
             member_epoch=current.member_epoch,
             previous_member_epoch=current.previous_member_epoch,
             state=current.state,
             assigned=stored(current.assigned),
             pending_revocation=stored(current.pending_revocation),
+            unlisted=stored(current.unlisted),
+            told_epoch=current.told_epoch,
         )
         self.write(ConsumerGroupCurrent(self.group.group_id, member_id, value))
 
@@ -99,7 +105,8 @@ class ConsumerWork:
             self.remove(old.member_id)
         self.subscribe(member_id, old.subscription)
         self.aim(member_id, target)
-        self.place(member_id, CurrentAssignment(assigned=old.current.assigned))
+        assigned = old.current.assigned
+        self.place(member_id, CurrentAssignment(assigned=assigned, unlisted=assigned))
         return self.group.members[member_id]
 
     def refresh(self, topics: TopicsView | None, now_ms: int, *, changed: bool) -> None:
@@ -113,7 +120,7 @@ class ConsumerWork:
             names: set[str] = set().union(*subscribed_names(group.members, topics).values())
             metadata_hash = topics.hash_of(names)
         if changed or metadata_hash != group.metadata_hash:
-            self.begin_epoch(group.epoch + 1, metadata_hash, NOT_EMPTY if group.members else now_ms)
+            self.begin_epoch(group.epoch + GROUP_EPOCH_STEP, metadata_hash, NOT_EMPTY if group.members else now_ms)
 
     def begin_epoch(self, epoch: int, metadata_hash: int, empty_since_ms: int = NOT_EMPTY) -> None:
         value = GroupEpochValue(epoch, metadata_hash, empty_since_ms)
@@ -148,17 +155,11 @@ class ConsumerWork:
         preferred = self.group.preferred_assignor
         return preferred if preferred in self.limits.assignors else self.limits.assignors[0]
 
-    def reconcile(self, member_id: str, owned: Partitions | None) -> None:
-        member = self.group.members[member_id]
-        moved = reconcile(
-            member.current,
-            assignment_epoch=self.group.assignment_epoch,
-            target=self.group.target_of(member_id),
-            owned=owned,
-            is_free=self.group.free_for(member_id),
+    def goal_of(self, member_id: str, topics: TopicsView) -> Goal:
+        group = self.group
+        return Goal(
+            group.assignment_epoch, group.target_of(member_id), group.free_for(member_id), topics.names.__contains__
         )
-        if moved is not member.current:
-            self.place(member_id, moved)
 
 
 def subscribed_names(members: Mapping[str, ConsumerMember], topics: TopicsView) -> dict[str, Collection[str]]:
