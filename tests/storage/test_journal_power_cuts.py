@@ -34,8 +34,10 @@ WHICH = st.integers(0, LOGS - 1)
 BATCHES = st.lists(
     st.tuples(st.integers(1, 3), st.sampled_from([0, 10, 300, 700]), st.sampled_from([-1, -1, 1])),
     min_size=1,
-    max_size=5,
+    max_size=3,
 )
+TURNS = st.lists(st.tuples(WHICH, BATCHES), min_size=1, max_size=12)
+Turns = list[tuple[int, list[tuple[int, int, int]]]]
 ACTIONS = ("append", "commit", "sync", "checkpoint", "catch up", "truncate", "delete", "retain", "anew", "restart")
 
 
@@ -109,19 +111,36 @@ class JournalUnderFire(RuleBasedStateMachine):
         if self.ticket is not None:
             self.finish_commit()
 
-    @rule(turns=st.lists(st.tuples(WHICH, BATCHES), min_size=1, max_size=12), checkpoint=st.booleans())
-    def traffic(self, turns: list[tuple[int, list[tuple[int, int, int]]]], checkpoint: bool) -> None:
+    @rule(turns=TURNS, checkpoint=st.booleans())
+    def traffic(self, turns: Turns, checkpoint: bool) -> None:
         """Each log is made durable in the way that a broker would choose."""
         for which, batches in turns:
             self.append(which, batches)
             self.flush(checkpoint)
 
-    @rule(turns=st.lists(st.tuples(WHICH, BATCHES), min_size=10, max_size=30))
-    def busy_traffic(self, turns: list[tuple[int, list[tuple[int, int, int]]]]) -> None:
-        for number, turn in enumerate(turns):
-            self.traffic([turn], checkpoint=False)
-            if number % 10 == 9:
+    @rule(turns=TURNS, quiet=WHICH, catches_up=st.booleans(), seed=st.integers(0, 2**32))
+    def traffic_up_to_a_cut(self, turns: Turns, quiet: int, catches_up: bool, seed: int) -> None:
+        """Through several laps, while one log has something in the journal alone."""
+        self.traffic([(quiet, [(1, 10, -1)]), (quiet, [(1, 10, -1)])], checkpoint=False)
+        for which, batches in turns * 2:
+            self.traffic([(which if which != quiet else (quiet + 1) % LOGS, batches)], checkpoint=False)
+            if catches_up:
                 self.catch_up()
+        self.power_cut(seed, None)
+
+    @rule(turns=TURNS, which=WHICH, part=st.floats(0, 1), seed=st.integers(0, 2**32), after=TURNS | st.just([]))
+    def truncation_up_to_a_cut(self, turns: Turns, which: int, part: float, seed: int, after: Turns) -> None:
+        self.traffic([(which, batches) for _, batches in turns], checkpoint=False)
+        self.begin_commit_of(which)
+        self.logs[which].truncate(part)
+        self.commit()
+        self.traffic(after, checkpoint=False)
+        self.power_cut(seed, None)
+
+    def begin_commit_of(self, which: int) -> None:
+        if self.ticket is None:
+            self.append(which, [(1, 10, -1)])
+            self.begin_commit()
 
     def flush(self, checkpoint: bool = False) -> None:
         self.commit()
@@ -285,7 +304,9 @@ class JournalUnderFire(RuleBasedStateMachine):
 
     @invariant()
     def offsets_are_in_order(self) -> None:
+        """And whatever is durable may be acknowledged at any moment."""
         for log in getattr(self, "logs", ()):
+            log.promise()
             assert log.log.start_offset <= log.log.end_offset
             assert log.log.synced_offset <= log.log.durable_offset <= log.log.end_offset
 
@@ -297,8 +318,8 @@ class JournalUnderFire(RuleBasedStateMachine):
 
 
 JournalUnderFire.TestCase.settings = settings(
-    max_examples=examples(70),
-    stateful_step_count=50,
+    max_examples=examples(150),
+    stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
@@ -310,7 +331,7 @@ TestJournalUnderFire = JournalUnderFire.TestCase
 @pytest.mark.torture("journal-power-cuts")
 def test_many_power_cuts(record_property: Callable[[str, object], None]) -> None:
     # About so many in a minute on one core.
-    count = round(600 * minutes(10))
+    count = round(1500 * minutes(10))
     run_state_machine_as_test(
         JournalUnderFire, settings=settings(JournalUnderFire.TestCase.settings, max_examples=count)
     )
