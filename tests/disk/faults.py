@@ -70,7 +70,7 @@ class FaultyFile:
         with self._disk.operation("read", self._path):
             return self._file.read(position, length)
 
-    def read_cached(self, position: int, length: int) -> bytearray | None:
+    def read_cached(self, position: int, length: int) -> Buffer | None:
         with self._disk.operation("read", self._path):
             return None if self._disk.is_cold else self._file.read_cached(position, length)
 

@@ -118,7 +118,7 @@ class PowerCutFile:
         self._check("read")
         return bytes(self._node.content[position : position + length])
 
-    def read_cached(self, position: int, length: int) -> bytearray | None:
+    def read_cached(self, position: int, length: int) -> Buffer | None:
         data = bytearray(self.read(position, length))
         return data if len(data) == length and not self._disk.is_cold else None
 

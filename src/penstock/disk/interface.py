@@ -32,7 +32,7 @@ class File(Protocol):
     def read(self, position: int, length: int) -> bytes:
         """Up to `length` bytes; fewer only at the end of the file. May block."""
 
-    def read_cached(self, position: int, length: int) -> bytearray | None:
+    def read_cached(self, position: int, length: int) -> Buffer | None:
         """The same, but None unless every byte can be had without waiting for the device."""
 
     def sync(self) -> None:

@@ -6,12 +6,14 @@ import os
 import shutil
 from collections.abc import Sequence
 
+from penstock.disk.buffers import ReadBuffers
 from penstock.disk.interface import Buffer, Space
 
 
 class LocalFile:
-    def __init__(self, path: str, flags: int) -> None:
+    def __init__(self, path: str, flags: int, buffers: ReadBuffers) -> None:
         self._descriptor = -1
+        self._buffers = buffers
         self._descriptor = os.open(path, flags | os.O_CLOEXEC, 0o640)
 
     def __del__(self) -> None:
@@ -31,8 +33,8 @@ class LocalFile:
             received += len(data)
         return b"".join(parts)
 
-    def read_cached(self, position: int, length: int) -> bytearray | None:
-        data = bytearray(length)
+    def read_cached(self, position: int, length: int) -> Buffer | None:
+        data = self._buffers.take(length)
         try:
             received = os.preadv(self._descriptor, [data], position, os.RWF_NOWAIT)
         except BlockingIOError:
@@ -56,8 +58,11 @@ class LocalFile:
 
 
 class LocalDisk:
+    def __init__(self) -> None:
+        self._buffers = ReadBuffers()
+
     def open(self, path: str, *, create: bool = False) -> LocalFile:
-        return LocalFile(path, os.O_RDWR | os.O_CREAT if create else os.O_RDWR)
+        return LocalFile(path, os.O_RDWR | os.O_CREAT if create else os.O_RDWR, self._buffers)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

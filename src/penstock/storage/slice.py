@@ -137,7 +137,7 @@ def unreadable(path: str, error: OSError) -> PenstockError:
     return PenstockError(Problem.STORAGE_FAILED, f"{path} cannot be read: {error}. Check the disk")
 
 
-def _read_cached(file: File, position: int, length: int) -> bytearray | None:
+def _read_cached(file: File, position: int, length: int) -> Buffer | None:
     try:
         return file.read_cached(position, length)
     except OSError:
@@ -145,6 +145,6 @@ def _read_cached(file: File, position: int, length: int) -> bytearray | None:
         return None
 
 
-def _part(data: bytes | bytearray, selection: Selection) -> Buffer:
+def _part(data: Buffer, selection: Selection) -> Buffer:
     """A view: what was read may be a megabyte, and on its way to a client nobody copies it again."""
     return memoryview(data)[selection.start : selection.end]

@@ -42,7 +42,7 @@ class Selection(NamedTuple):
     needed: int = 0
 
 
-def select(data: bytes | bytearray, available: int, expected_offset: int, query: Query) -> Selection:
+def select(data: bytes | bytearray | memoryview, available: int, expected_offset: int, query: Query) -> Selection:
     """`data` begins at a batch with base offset `expected_offset`; `available`: bytes from there to the segment's end.
 
     Base offset and leader epoch are outside the CRC, so they are held against neighbours and known epochs.
@@ -81,7 +81,7 @@ def select(data: bytes | bytearray, available: int, expected_offset: int, query:
     return Selection(position if start < 0 else start, position, expected_offset)
 
 
-def _is_gap(data: bytes | bytearray, base: int, expected_offset: int, end: int, following: int) -> bool:
+def _is_gap(data: bytes | bytearray | memoryview, base: int, expected_offset: int, end: int, following: int) -> bool:
     """Compaction leaves gaps; a flipped bit of a base offset looks like one until the next batch is seen."""
     if base < expected_offset:
         return False
