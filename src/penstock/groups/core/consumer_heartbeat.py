@@ -38,9 +38,8 @@ def heartbeat(work: ConsumerWork, event: ConsumerGroupHeartbeat, context: Consum
     is_back = event.member_epoch == NOT_JOINED_EPOCH and before is not None and not before.current.is_new
     is_changed = before is None or is_back or has_new_topics(before.subscription, after)
     keep_target_fresh(work, context, changed=is_changed)
-    work.place(
-        member_id, _next_step(event, work.group.members[member_id].current, work.goal_of(member_id, context.topics))
-    )
+    current, goal = work.group.members[member_id].current, work.goal_of(member_id, context.topics)
+    work.place(member_id, _next_step(event, current, goal))
     member = work.group.members[member_id]
     renew_session(work.group, member, context)
     watch_revocation(work.group, before, member, context)
