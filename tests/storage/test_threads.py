@@ -45,8 +45,8 @@ def test_readers_never_see_anything_but_whole_batches(tmp_path: Path) -> None:
             offset = choose.randint(log.start_offset, log.end_offset - 1)
             piece = log.read(offset, choose.randint(1, 3000), upto=log.end_offset, at_least_one=True)
             reads.append(pool.submit(load, piece, offset))
-            if number % 10 == 0:
-                reads.append(pool.submit(search, log, NOW_MS + choose.randint(0, number)))
+            # Often in the segments that retention is about to take away.
+            reads.append(pool.submit(search, log, NOW_MS + choose.randint(max(0, number - 300), number)))
             if ticket is None and (begun := log.begin_sync(checkpoint=number % 7 == 0)) is not None:
                 ticket = (begun, pool.submit(begun.run))
             elif ticket is not None and ticket[1].done():

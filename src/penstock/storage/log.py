@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.config.log import LogSettings
@@ -278,17 +279,22 @@ class Log(LogState):
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampedOffset | None:
         """The first record that is not older than that. Blocking; on any thread. Raises PenstockError."""
         interval_bytes = self.settings.index_interval_bytes
-        try:
-            return first_at_or_after(list(self.segments), timestamp_ms, self.start_offset, interval_bytes)
-        except OSError as error:
-            raise unreadable(self.directory, error) from error
+        return self._look(lambda segments: first_at_or_after(segments, timestamp_ms, self.start_offset, interval_bytes))
 
     def max_timestamp(self) -> TimestampedOffset | None:
         """The first of the newest records. Blocking; on any thread. Raises PenstockError."""
-        try:
-            return newest(list(self.segments), self.start_offset, self.settings.index_interval_bytes)
-        except OSError as error:
-            raise unreadable(self.directory, error) from error
+        interval_bytes = self.settings.index_interval_bytes
+        return self._look(lambda segments: newest(segments, self.start_offset, interval_bytes))
+
+    def _look(self, search: Callable[[list[Segment]], TimestampedOffset | None]) -> TimestampedOffset | None:
+        while True:
+            segments = list(self.segments)
+            try:
+                return search(segments)
+            except OSError as error:
+                # A file that retention or compaction took away meanwhile is not missed: look again without it.
+                if not isinstance(error, FileNotFoundError) or segments == self.segments:
+                    raise unreadable(self.directory, error) from error
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """The largest epoch not beyond this one, and where it ended."""
