@@ -175,6 +175,12 @@ func (held assignment) all() map[string][]int32 {
 func member(given told) {
 	var mutex sync.Mutex
 	held := assignment{}
+	givenUp := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		held.change(partitions, false)
+		say(map[string]any{"event": "revoked", "partitions": rows(partitions)})
+	}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(given.Bootstrap),
 		kgo.ConsumerGroup(given.Group),
@@ -190,12 +196,9 @@ func member(given told) {
 			held.change(partitions, true)
 			say(map[string]any{"event": "assigned", "partitions": rows(held.all())})
 		}),
-		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
-			mutex.Lock()
-			defer mutex.Unlock()
-			held.change(partitions, false)
-			say(map[string]any{"event": "revoked", "partitions": rows(partitions)})
-		}),
+		kgo.OnPartitionsRevoked(givenUp),
+		// Without this, what is taken from a member that was fenced would count as held for ever.
+		kgo.OnPartitionsLost(givenUp),
 	}
 	if given.InstanceID != nil {
 		options = append(options, kgo.InstanceID(*given.InstanceID))
