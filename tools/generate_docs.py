@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 import penstock.broker.apis
 from penstock.broker.api import Api
@@ -101,8 +102,10 @@ def commands_page() -> str:
 
 def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
     yield path, command
-    for name, child in sorted(getattr(command, "commands", {}).items()):
-        yield from _commands(child, f"{path} {name}")
+    if isinstance(command, TyperGroup):
+        context = typer.Context(command)
+        for name in sorted(command.list_commands(context)):
+            yield from _commands(command.get_command(context, name), f"{path} {name}")
 
 
 def apis_page() -> str:

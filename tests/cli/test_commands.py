@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import typer
+from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 from penstock.cli.main import app
@@ -18,11 +19,12 @@ def run(*arguments: str, text: str = "") -> Result:
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    children = getattr(command, "commands", {})
-    if not children:
+    if not isinstance(command, TyperGroup):
         yield path
-    for name, child in children.items():
-        yield from commands(child, (*path, name))
+        return
+    context = typer.Context(command)
+    for name in command.list_commands(context):
+        yield from commands(command.get_command(context, name), (*path, name))
 
 
 COMMANDS = sorted(commands(typer.main.get_command(app)))

@@ -12,7 +12,7 @@ import typer
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from penstock.cli.output import EXIT_UNREACHABLE, fail
+from penstock.cli.failure import EXIT_UNREACHABLE, fail
 from penstock.config.address import Address
 
 T = TypeVar("T")

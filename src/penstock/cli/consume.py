@@ -22,8 +22,9 @@ from penstock.cli.connection import (
 )
 from penstock.cli.core.position import WANTED, Anchor, Position
 from penstock.cli.core.records import JsonLines, Lines, Record, RecordFormat
+from penstock.cli.failure import fail
 from penstock.cli.offsets import partitions_of, position_argument, resolve
-from penstock.cli.output import Output, OutputOption, fail
+from penstock.cli.output import Output, OutputOption
 from penstock.cli.progress import Meter
 
 # As many records are taken per turn; enough that the turn itself costs nothing.
@@ -32,7 +33,10 @@ BATCH = 500
 TURN_S = 0.2
 COMMIT_EVERY_S = 1.0
 
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
+
+@app.command(epilog="Example: penstock consume orders --from beginning --exit-at-end --output json")
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     start: Annotated[str, typer.Option("--from", metavar="POSITION", help=f"Where to start: {WANTED}.")] = "end",

@@ -18,12 +18,18 @@ from penstock.cli.connection import (
     refusals_told,
 )
 from penstock.cli.core.position import WANTED
+from penstock.cli.failure import fail, say
 from penstock.cli.offset_delete import delete_offsets as send_delete_offsets
 from penstock.cli.offsets import Partition, bounds_of, partitions_of, position_argument, resolve
-from penstock.cli.output import Output, OutputOption, fail, say, show_fields, show_json, show_rows
+from penstock.cli.output import Output, OutputOption, show_fields, show_json, show_rows
 from penstock.config.address import Address
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, describe, reset and delete consumer groups.")
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="List, describe, reset and delete consumer groups.",
+)
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP")]
 TopicsOption = Annotated[list[str] | None, typer.Option("--topic", help="Only this topic; may be repeated.")]

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.core.records import JsonLines, Record
-from penstock.cli.output import EXIT_REFUSED, EXIT_USAGE, Output, OutputOption, fail, say, show_rows
+from penstock.cli.failure import EXIT_REFUSED, EXIT_USAGE, fail, say
+from penstock.cli.output import Output, OutputOption, show_rows
 from penstock.cli.progress import Meter
 from penstock.disk.interface import File
 from penstock.disk.local import LocalDisk
@@ -25,7 +26,9 @@ from penstock.units import MIB
 from penstock.wire.batch import BatchHeader
 from penstock.wire.records import records_of
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look into segment files, without a node.")
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, rich_markup_mode=None, help="Look into segment files, without a node."
+)
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 # Far above what any client sends in one batch; a bomb ends there.

@@ -1,4 +1,4 @@
-"""How commands answer: a table for people, JSON for programs; results on stdout, all else on stderr."""
+"""How commands answer: a table for people, JSON for programs; results on stdout, all else on stderr (failure.py)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
-
-EXIT_REFUSED = 1
-EXIT_USAGE = 2
-EXIT_UNREACHABLE = 3
-EXIT_INTERRUPTED = 130
 
 
 class Output(Enum):
@@ -53,19 +48,6 @@ def show_fields(output: Output, fields: Mapping[str, Any]) -> None:
 def show_json(content: object) -> None:
     json.dump(content, sys.stdout, indent=2, ensure_ascii=False, default=str)
     sys.stdout.write("\n")
-
-
-def say(text: str) -> None:
-    """A word for whoever watches; never part of the answer."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def fail(text: str, *, do: str = "", code: int = EXIT_REFUSED) -> NoReturn:
-    """Ends the command: what went wrong, and what to do about it."""
-    say(f"error: {text}")
-    if do:
-        say(f"       {do}")
-    raise typer.Exit(code)
 
 
 def _cell(value: object) -> str:

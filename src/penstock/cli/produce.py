@@ -13,7 +13,8 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from penstock.cli.connection import DEFAULT_BOOTSTRAP, BootstrapOption, client_settings, fail_with, refusals_told
 from penstock.cli.core.records import BadLine, JsonLines, Lines, Record, RecordFormat
-from penstock.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, Output, OutputOption, fail
+from penstock.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, fail
+from penstock.cli.output import Output, OutputOption
 from penstock.cli.progress import Meter
 
 # How long a record may wait for its acknowledgement before the command gives up.
@@ -39,6 +40,10 @@ class Compression(Enum):
     ZSTD = "zstd"
 
 
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command(epilog="Example: echo 'a:1' | penstock produce orders --key-separator :")
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     file: Annotated[str, typer.Argument(metavar="[FILE]", help="What to read; - is standard input.")] = "-",

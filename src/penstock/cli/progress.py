@@ -10,7 +10,8 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from penstock.cli.output import Output, say, show_json
+from penstock.cli.failure import say
+from penstock.cli.output import Output, show_json
 
 # Drawing costs more than a record: draw a few times a second, not per record.
 _DRAW_EVERY_S = 0.2

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 import uvloop
 
-from penstock.cli.output import EXIT_USAGE, fail
+from penstock.cli.failure import EXIT_USAGE, fail
 from penstock.clock import SystemClock
 from penstock.config.load import load_settings, parse_assignment
 from penstock.config.settings import Settings
@@ -26,7 +26,10 @@ logger = logging.getLogger(__name__)
 # Files of the log, the HTTP port, ZooKeeper, standard streams: what a node opens beside its clients' connections.
 OWN_DESCRIPTORS = 2_000
 
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
+
+@app.command(epilog="Example: penstock serve --data-dir /var/lib/penstock --set retention.ms=86400000")
 def serve(
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings in TOML.")] = None,
     data_dir: Annotated[str | None, typer.Option(metavar="DIR", help="Where everything durable is kept.")] = None,

@@ -26,12 +26,18 @@ from penstock.cli.connection import (
     refusals_told,
 )
 from penstock.cli.core.position import WANTED
+from penstock.cli.failure import fail
 from penstock.cli.offsets import bounds_of, partitions_of, position_argument, resolve
-from penstock.cli.output import Output, OutputOption, fail, show_fields, show_json, show_rows
+from penstock.cli.output import Output, OutputOption, show_fields, show_json, show_rows
 from penstock.config.load import parse_assignment
 from penstock.errors import PenstockError
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Create, list, describe, alter and delete topics.")
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Create, list, describe, alter and delete topics.",
+)
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC")]
 SetOption = Annotated[
