@@ -12,9 +12,9 @@ from penstock.units import MIB
 
 # Below this share of the limit memory is plenty, and nobody is slowed down.
 CALM = 0.5
-# So much may lie in buffers that are kept for their connections' next requests: enough for a dozen producers with
+# So much may lie in buffers that are kept for their connections' next requests: enough for a few producers with
 # large batches. With more of them, mapping a buffer anew costs less than a megabyte for each that happens to connect.
-KEPT_BYTES = 16 * MIB
+KEPT_BYTES = 8 * MIB
 
 
 class RequestMemory:

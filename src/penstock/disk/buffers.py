@@ -14,8 +14,8 @@ from penstock.units import KIB, MIB
 BUFFER_BYTES = MIB + 64 * KIB
 # Below this an allocator has room at hand.
 _SMALL_BYTES = 128 * KIB
-# For a few consumers that catch up at the same time; who comes then gets memory of his own.
-MOST_BUFFERS = 16
+# For two consumers that catch up at the same time; who comes then gets memory of his own.
+MOST_BUFFERS = 8
 
 
 class ReadBuffers:

@@ -20,6 +20,9 @@ class LocalFile:
         self.close()
 
     def write(self, buffers: Sequence[Buffer], position: int) -> int:
+        if len(buffers) == 1:
+            # A sixth less than with a list of one.
+            return os.pwrite(self._descriptor, buffers[0], position)
         return os.pwritev(self._descriptor, buffers, position)
 
     def read(self, position: int, length: int) -> bytes:
