@@ -279,22 +279,14 @@ class Log(LogState):
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampedOffset | None:
         """The first record that is not older than that. Blocking; on any thread. Raises PenstockError."""
         interval_bytes = self.settings.index_interval_bytes
-        return self._look(lambda segments: first_at_or_after(segments, timestamp_ms, self.start_offset, interval_bytes))
+        return _look(
+            self, lambda segments: first_at_or_after(segments, timestamp_ms, self.start_offset, interval_bytes)
+        )
 
     def max_timestamp(self) -> TimestampedOffset | None:
         """The first of the newest records. Blocking; on any thread. Raises PenstockError."""
         interval_bytes = self.settings.index_interval_bytes
-        return self._look(lambda segments: newest(segments, self.start_offset, interval_bytes))
-
-    def _look(self, search: Callable[[list[Segment]], TimestampedOffset | None]) -> TimestampedOffset | None:
-        while True:
-            segments = list(self.segments)
-            try:
-                return search(segments)
-            except OSError as error:
-                # A file that retention or compaction took away meanwhile is not missed: look again without it.
-                if not isinstance(error, FileNotFoundError) or segments == self.segments:
-                    raise unreadable(self.directory, error) from error
+        return _look(self, lambda segments: newest(segments, self.start_offset, interval_bytes))
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """The largest epoch not beyond this one, and where it ended."""
@@ -305,6 +297,17 @@ class Log(LogState):
 
     def expire_producers(self, now_ms: int, older_than_ms: int) -> int:
         return self.producer_states.expire(now_ms, older_than_ms)
+
+
+def _look(log: Log, search: Callable[[list[Segment]], TimestampedOffset | None]) -> TimestampedOffset | None:
+    while True:
+        segments = list(log.segments)
+        try:
+            return search(segments)
+        except OSError as error:
+            # A file that retention or compaction took away meanwhile is not missed: look again without it.
+            if not isinstance(error, FileNotFoundError) or segments == log.segments:
+                raise unreadable(log.directory, error) from error
 
 
 def _refused(what: str, error: OSError) -> PenstockError:
