@@ -38,4 +38,4 @@ def test_an_answer_holds_a_few_megabytes_unless_the_client_insists_on_more() -> 
             poll = requests.fetch("orders", min_bytes=min_bytes, max_wait_ms=MAX_WAIT_MS)
             sizes.append(len(connection.ask(poll).responses[0].partitions[0].records))
         assert 3 * MIB < sizes[0] <= ENOUGH_BYTES
-        assert 8 * MIB <= sizes[1]
+        assert sizes[1] >= 8 * MIB
