@@ -140,12 +140,13 @@ class Recovery:
                     present[base_offset] = generation
                 elif row is None or f"{base_offset:020d}{_tag(row.generation)}{LOG_SUFFIX}" not in self._names:
                     present[base_offset] = max(generation, present.get(base_offset, 0))
-        base_offsets = sorted(present)
-        below_start = {before for before, after in pairwise(base_offsets) if after <= self._start_offset}
-        for base_offset in base_offsets:
-            unknown = base_offset not in rows and base_offset < self._checkpoint.recovery_offset
-            if unknown or base_offset in below_start:
+        for base_offset in list(present):
+            if base_offset not in rows and base_offset < self._checkpoint.recovery_offset:
                 del present[base_offset]
+        for before, after in pairwise(sorted(present)):
+            # What compaction has merged is of an older generation, and says nothing of where the merged one ends.
+            if after <= self._start_offset and present[after] >= present[before]:
+                del present[before]
         self._remove_all_but(present)
         return sorted(present.items())
 

@@ -1,0 +1,45 @@
+"""Compaction merges segments, and what it has merged stays beside the merged one for a while."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from tests.disk.power import PowerCutDisk
+from tests.storage.batches import NOW_MS, append, contents, sync
+
+from penstock.config.log import LogSettings
+from penstock.storage.compaction import Compaction
+from penstock.storage.log import Log
+from penstock.wire.records import Record, build_batch
+
+DIRECTORY = "/data/p"
+SMALL = LogSettings(cleanup_policy="compact,delete", segment_bytes=200, min_cleanable_dirty_ratio=0.0, retention_ms=-1)
+
+
+@pytest.mark.parametrize("checkpoint_is_lost", [False, True])
+def test_records_deleted_up_to_the_middle_of_a_merged_segment(checkpoint_is_lost: bool) -> None:
+    disk = PowerCutDisk()
+    log = Log.open(disk, DIRECTORY, SMALL, now_ms=NOW_MS)
+    for number in range(8):
+        append(log, memoryview(build_batch([Record(0, NOW_MS, b"key-%d" % number, b"v" * 50)])))
+    sync(log)
+    log.settings = dataclasses.replace(SMALL, segment_bytes=10_000)
+    compaction = Compaction.begin(log, bound_offset=log.durable_offset, now_ms=NOW_MS)
+    assert compaction is not None
+    while not compaction.is_done:
+        compaction.work()
+        compaction.settle(NOW_MS)
+    ticket = log.begin_sync(checkpoint=True)
+    assert ticket is not None
+    ticket.run()
+    log.finish_sync(ticket)
+    assert log.delete_records(4) == 4
+    kept = contents(log)
+    assert sorted(kept) == [4, 5, 6, 7, *range(8, log.end_offset)]
+    log.close()
+    if checkpoint_is_lost:
+        disk.remove(f"{DIRECTORY}/checkpoint")
+    again = Log.open(disk, DIRECTORY, SMALL, now_ms=NOW_MS)
+    assert (again.start_offset, again.end_offset) == (log.start_offset, log.end_offset)
+    assert contents(again) == kept
