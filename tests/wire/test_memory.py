@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from kio.schema.errors import ErrorCode
 from tests.wire.messages import SERVED, kio_bytes
 
 from penstock.units import MIB
@@ -17,6 +18,7 @@ from penstock.wire.bounds import MAX_ELEMENTS, MAX_REQUEST_BYTES, MAX_STRING_BYT
 from penstock.wire.fetch import read_fetch_request
 from penstock.wire.malformed import Malformed
 from penstock.wire.produce import MAX_PRODUCE_ELEMENTS, read_produce_request
+from penstock.wire.produce_response import PartitionProduced, ProduceResponse, TopicProduced, pack_produce_response
 from penstock.wire.schemas import FETCH, PRODUCE, request_class
 from penstock.wire.shapes import FieldShape, shape_of
 from penstock.wire.versions import decode
@@ -163,3 +165,22 @@ def _varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def test_names_that_clients_make_up_are_not_remembered() -> None:
+    """An answer to a topic that does not exist repeats its name, and is packed like any other."""
+
+    def answer(number: int) -> None:
+        row = PartitionProduced(0, ErrorCode.invalid_required_acks)
+        topic = TopicProduced(f"{number}" + "a" * 32_000, None, [row])
+        pack_produce_response(ProduceResponse([topic]), 7, number, 0)
+
+    answer(0)
+    tracemalloc.start()
+    try:
+        for number in range(1, 50):
+            answer(number)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 100_000

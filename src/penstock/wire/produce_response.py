@@ -73,7 +73,9 @@ def pack_produce_response(
     """The whole answer with length prefix and header."""
     if version >= _FIRST_WITH_LOG_START and not throttle_ms and len(response.topics) == 1:
         name, topic_id, partitions = response.topics[0]
-        if len(partitions) == 1 and partitions[0][5:] == _NO_MORE and not response.node_endpoints:
+        # Without an error the topic exists, so its name is a short one: what clients make up is not remembered.
+        is_plain = len(partitions) == 1 and partitions[0].error_code is ErrorCode.none and partitions[0][5:] == _NO_MORE
+        if is_plain and not response.node_endpoints:
             size, before, after = _around_row(version, name, topic_id)
             return _START.pack(size, correlation_id) + before + _ROW_5.pack(*partitions[0][:5]) + after
     return _pack_any(response, version, correlation_id, throttle_ms)
