@@ -38,6 +38,8 @@ class JournalFile:
         # How far the files of these logs must be synced before a next lap begins.
         self.holds: dict[LogState, int] = {}
         self._has_lap = False
+        # The names of the file and of its directory are known to be on disk.
+        self._is_named = False
 
     def entries(self) -> Iterator[Entry]:
         """Of the lap that is in it, in their order; what is not whole is left out. Raises OSError."""
@@ -81,7 +83,11 @@ class JournalFile:
         file = self._file
         if file is None:
             file = self._file = self._disk.open(self.path, create=True)
+        if not self._is_named:
+            # Also if it was there before: whoever made it may have been killed before its name was on disk.
             self._disk.sync_directory(self._directory)
+            self._disk.sync_directory(self._directory.rpartition("/")[0])
+            self._is_named = True
         self._has_lap = True
         if position == PAGE_BYTES:
             entry = encode_lap(lap) + entry
