@@ -161,3 +161,12 @@ def test_a_journal_that_cannot_be_read_is_said(journaled: Path) -> None:
     journal.mkdir()
     result = run("verify", str(journaled))
     assert "whether the journal has more of it is not known" in result.output
+
+
+def test_verify_finds_a_flipped_base_offset_that_only_the_next_batch_contradicts(segment: Path) -> None:
+    content = bytearray(segment.read_bytes())
+    content[5] ^= 0x10
+    segment.write_bytes(content)
+    result = run("verify", str(segment))
+    assert result.exit_code == 1
+    assert "damaged" in result.stdout

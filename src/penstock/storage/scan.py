@@ -77,8 +77,8 @@ def _plausible(
 ) -> bool:
     """Whether a base offset or an epoch that jumps is real: if a bit of it flipped, the next batch says so.
 
-    The next one may be torn, and then it says nothing of this one. Where this one's base offset is as expected, only
-    a next one that follows on it is a witness.
+    The next one may be torn, and then it says nothing of this one. Where this one's base offset is as expected, and
+    none is missing in the segment, only a next one that follows on it is a witness.
     """
     if header.leader_epoch < epoch or (expected_offset != ANY_OFFSET and header.base_offset < expected_offset):
         return False
@@ -89,7 +89,8 @@ def _plausible(
     next_header = read_header(following)
     if next_header.magic != MAGIC:
         return gap_at_end or not has_gap
-    if not has_gap and next_header.base_offset != header.next_offset:
+    is_expected = header.base_offset == expected_offset
+    if is_expected and not gap_at_end and next_header.base_offset != header.next_offset:
         return True
     return next_header.base_offset >= header.next_offset and next_header.leader_epoch >= header.leader_epoch
 
