@@ -383,3 +383,13 @@ def test_a_checkpoint_that_cannot_be_written_does_not_fail_the_sync() -> None:
     assert log.synced_offset == 4
     log.close()
     assert list(contents(opened(disk))) == [0, 1, 2, 3]
+
+
+def test_after_a_failed_sync_what_is_read_is_checked() -> None:
+    """The page cache may have lost what the disk never got: zeros come back instead."""
+    disk = PowerCutDisk()
+    log, positions = filled(disk, 3)
+    log.fail("the sync failed")
+    disk.open(f"{SEGMENT}.log").write([bytes(60)], positions[1])
+    assert log.read(1, 10_000, upto=3, at_least_one=True).cached() is None
+    assert problem_at(log, 1) is Problem.CORRUPT_RECORDS

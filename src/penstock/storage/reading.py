@@ -25,7 +25,8 @@ def find_slice(log: LogState, offset: int, max_bytes: int, upto: int, at_least_o
     if offset >= upto or offset >= log.end_offset:
         return EMPTY
     tail = log.tail_offsets
-    if tail and offset >= tail[0]:
+    # After a failed sync the page cache may hold what the disk never got, or no longer hold it: then all is checked.
+    if tail and offset >= tail[0] and log.failure is None:
         return _in_tail(log, offset, max_bytes, upto, at_least_one)
     segment = log.segment_of(offset)
     if segment is None:
