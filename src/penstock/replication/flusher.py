@@ -64,9 +64,18 @@ class Flusher:
     async def drained(self, partitions: Collection[Partition]) -> None:
         """Returns when of these no sync is in flight or asked for, however busy others are."""
         while any(map(self._is_busy, partitions)):
-            done: asyncio.Future[None] = self._loop.create_future()
-            self._watching.append(done)
-            await done
+            await self._next_news()
+
+    async def durable(self, partitions: Collection[Partition]) -> None:
+        """Returns when what these have now is durable or their log has failed, whatever else is appended meanwhile."""
+        ends = {partition: partition.log.end_offset for partition in partitions}
+        while any(each.log.durable_offset < end and each.log.failure is None for each, end in ends.items()):
+            await self._next_news()
+
+    async def _next_news(self) -> None:
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._watching.append(done)
+        await done
 
     def forget(self, partition: Partition) -> None:
         """It is deleted, and drained."""

@@ -144,7 +144,7 @@ class Replicas:
             if partition.waits_for_sync:
                 self._flusher.request(partition)
         # With flush.policy=acked, what was shown under `os` is on disk before the change is answered.
-        await self._flusher.drained(partitions)
+        await self._flusher.durable([partition for partition in partitions if partition.waits_for_sync])
         missing = range(len(partitions), len(topic.partitions))
         # All or none: a partition that clients can find takes writes, which nothing may take back.
         loop = asyncio.get_running_loop()
