@@ -165,6 +165,29 @@ def test_what_was_shown_under_os_is_on_disk_when_the_change_to_acked_is_answered
     asyncio.run(scenario())
 
 
+def test_a_change_of_settings_does_not_wait_for_a_pause_in_writing() -> None:
+    async def scenario() -> None:
+        async with world(PowerCutDisk()) as node:
+            partition = await node.partition()
+            node.disk.syncs_may_run.clear()
+            first = partition.when_committed(next_offset(node.write(partition, b"a")))
+            # What comes behind it is on its way to the disk for as long as the test likes.
+            first.when_done(lambda _: node.disk.syncs_may_run.clear())
+            while not node.disk.being_synced:
+                await asyncio.sleep(0)
+            change = asyncio.create_task(node.partition(config={"retention.ms": "1000"}))
+            await asyncio.sleep(0)
+            second = partition.when_committed(next_offset(node.write(partition, b"b")))
+            node.disk.syncs_may_run.set()
+            async with asyncio.timeout(WAIT_S):
+                await change
+            assert first.done
+            assert not second.done
+            node.disk.syncs_may_run.set()
+
+    asyncio.run(scenario())
+
+
 def test_who_waits_is_told_when_a_later_append_ends_the_log() -> None:
     async def scenario() -> None:
         async with world(PowerCutDisk()) as node:
