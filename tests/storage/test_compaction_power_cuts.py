@@ -7,12 +7,13 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
-from hypothesis import HealthCheck, event, settings
+from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.disk.crash import CrashingDisk, PowerOff
 from tests.scale import examples
 from tests.storage.batches import NOW_MS, bytes_at, headers_in
+from tests.storage.fire import under_fire
 
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
@@ -269,11 +270,5 @@ class CompactionUnderFire(RuleBasedStateMachine):
         assert len(clean) == len(set(clean))
 
 
-CompactionUnderFire.TestCase.settings = settings(
-    max_examples=examples(60),
-    stateful_step_count=30,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-)
+CompactionUnderFire.TestCase.settings = under_fire(max_examples=examples(60), steps=30)
 TestCompactionUnderFire = CompactionUnderFire.TestCase

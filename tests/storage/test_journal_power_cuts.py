@@ -11,7 +11,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 )
 from tests.disk.crash import CrashingDisk, PowerOff
 from tests.scale import examples, minutes
+from tests.storage.fire import under_fire
 from tests.storage.journaled_log import DATA, JournaledLog
 
 from penstock.storage.core.journal_entry import PAGE_BYTES
@@ -317,14 +318,7 @@ class JournalUnderFire(RuleBasedStateMachine):
                 assert log.served_from(log.log.start_offset)
 
 
-JournalUnderFire.TestCase.settings = settings(
-    max_examples=examples(150),
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
-    print_blob=True,
-)
+JournalUnderFire.TestCase.settings = under_fire(max_examples=examples(150), steps=40)
 TestJournalUnderFire = JournalUnderFire.TestCase
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 from tests.disk.crash import PowerOff
 from tests.scale import examples, minutes
 from tests.storage.batches import batch_of
+from tests.storage.fire import under_fire
 from tests.storage.log_model import LogModel
 
 from penstock.config.log import LogSettings
@@ -296,14 +297,7 @@ class LogUnderFire(LogModel, RuleBasedStateMachine):
         assert self.log.synced_offset <= self.log.end_offset
 
 
-LogUnderFire.TestCase.settings = settings(
-    max_examples=examples(100),
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
-    print_blob=True,
-)
+LogUnderFire.TestCase.settings = under_fire(max_examples=examples(100), steps=40)
 TestLogUnderFire = LogUnderFire.TestCase
 
 
