@@ -17,16 +17,33 @@ TOPICS = "/topics"
 TOPIC_CONFIGS = "/configs/topics"
 PRODUCER_IDS = "/producer-ids"
 CLUSTER_ID = "/cluster-id"
+REGISTRATIONS = "/brokers/ids"
+BROKER_STATES = "/brokers/states"
+# Ephemeral: goes with the session of the broker that is the controller.
+CONTROLLER = "/controller"
+# Its version grows with each controller, so a check of it fences all writes of an earlier one.
+CONTROLLER_EPOCH = "/controller-epoch"
 
 # Parents that must exist before anything can be created below them.
-_PARENTS = (TOPICS, "/configs", TOPIC_CONFIGS)
+_PARENTS = (TOPICS, "/configs", TOPIC_CONFIGS, "/brokers", REGISTRATIONS, BROKER_STATES)
+
+NO_LEADER = -1
+NO_EPOCH = -1
 
 
 class PartitionState(msgspec.Struct, frozen=True):
+    # NO_LEADER while nobody may lead
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
+    # The first is the preferred leader.
     replicas: tuple[int, ...]
+    # Left the ISR when it was already below min.insync.replicas, so they have all that was committed (KIP-966).
+    eligible_leaders: tuple[int, ...] = ()
+    last_known_leader: int = NO_LEADER
+    # A reassignment under way: those of `replicas` that come and go.
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
 
 class TopicState(msgspec.Struct, frozen=True):
@@ -34,6 +51,40 @@ class TopicState(msgspec.Struct, frozen=True):
 
     topic_id: UUID
     partitions: tuple[PartitionState, ...]
+
+
+class Registration(msgspec.Struct, frozen=True):
+    """A live broker; ephemeral. The broker epoch is the node's creation id, so it is not in here."""
+
+    host: str
+    port: int
+    # Brokers of one machine share it: a failure domain.
+    machine: str
+    rack: str | None
+    directory_id: UUID
+    # Whether the run before ended with everything synced.
+    clean: bool
+
+
+class BrokerState(msgspec.Struct, frozen=True):
+    """What is known of a broker for good, also while it is away."""
+
+    directory_id: UUID
+    # The newest registration that may lead and be in sync: all that an earlier one lost has been taken from it.
+    admitted_epoch: int
+    # Registrations up to this one are dead, whatever their session says.
+    fenced_epoch: int = NO_EPOCH
+    # No new replicas, and those that are there leave.
+    draining: bool = False
+
+
+class ControllerState(msgspec.Struct, frozen=True):
+    broker: int
+    broker_epoch: int
+
+
+class ControllerEpoch(msgspec.Struct, frozen=True):
+    epoch: int
 
 
 class ConfigValues(msgspec.Struct, frozen=True):
@@ -75,10 +126,27 @@ TOPIC = Codec(TopicState)
 CONFIGS = Codec(ConfigValues)
 PRODUCER_ID = Codec(ProducerIdState)
 CLUSTER = Codec(ClusterIdentity)
+PARTITION = Codec(PartitionState)
+REGISTRATION = Codec(Registration)
+BROKER_STATE = Codec(BrokerState)
+CONTROLLER_STATE = Codec(ControllerState)
+CONTROLLER_EPOCH_STATE = Codec(ControllerEpoch)
 
 
 def topic_path(topic: str) -> str:
     return f"{TOPICS}/{topic}"
+
+
+def partition_path(topic: str, partition: int) -> str:
+    return f"{TOPICS}/{topic}/{partition}"
+
+
+def registration_path(node_id: int) -> str:
+    return f"{REGISTRATIONS}/{node_id}"
+
+
+def broker_state_path(node_id: int) -> str:
+    return f"{BROKER_STATES}/{node_id}"
 
 
 def topic_config_path(topic: str) -> str:
