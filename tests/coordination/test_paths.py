@@ -34,9 +34,10 @@ def test_the_form_on_disk_stays() -> None:
     """Nodes outlive the release that wrote them."""
     stored = (
         b'{"topic_id":"00000000-0000-0000-0000-000000000005",'
-        b'"partitions":[{"leader":1,"leader_epoch":2,"isr":[1],"replicas":[1,3]}]}'
+        b'"partitions":[{"leader":1,"leader_epoch":2,"isr":[1],"replicas":[1,3],'
+        b'"eligible_leaders":[3],"last_known_leader":3,"adding":[],"removing":[]}]}'
     )
-    topic = TopicState(UUID(int=5), (PartitionState(1, 2, (1,), (1, 3)),))
+    topic = TopicState(UUID(int=5), (PartitionState(1, 2, (1,), (1, 3), (3,), 3),))
     assert paths.TOPIC.decode(stored, "/topics/a") == topic
     assert paths.TOPIC.encode(topic) == stored
     assert paths.CONFIGS.decode(b'{"values":{"retention.ms":"5"}}', "").values == {"retention.ms": "5"}
