@@ -56,7 +56,7 @@ def frame() -> memoryview:
 
 def started(handler: Raising, metrics: BrokerMetrics) -> Buffers:
     dispatch = Dispatch([handler], metrics, Pressure(lambda: 0.0))
-    reply = dispatch.start(frame(), Caller("client", "here", 9092)).reply
+    reply, _, _ = dispatch.start(frame(), Caller("client", "here", 9092))
     return reply.result() if isinstance(reply, Later) else reply
 
 

@@ -25,7 +25,7 @@ from penstock.wire.bounds import ElementBudget
 from penstock.wire.fetch import FetchRequest, read_fetch_request
 from penstock.wire.framing import FrameLimits, read_request_header
 from penstock.wire.malformed import Malformed
-from penstock.wire.produce import ProduceRequest, read_produce_request
+from penstock.wire.produce import OneBatch, ProduceRequest, read_produce_request
 from penstock.wire.reading import reader_for
 from penstock.wire.records import records_of
 from penstock.wire.schemas import FETCH, PRODUCE, has_schema, request_class, request_header_version
@@ -92,8 +92,8 @@ def _accepts_produce(version: int) -> Callable[[bytes], bool]:
     return accepts
 
 
-def _compare_produce(ours: ProduceRequest, generic: Any) -> None:
-    assert ours[:2] == (generic.transactional_id, generic.acks)
+def _compare_produce(ours: OneBatch | ProduceRequest, generic: Any) -> None:
+    assert (ours.transactional_id, ours.acks) == (generic.transactional_id, generic.acks)
     assert timedelta(milliseconds=ours.timeout_ms) == generic.timeout
     assert [[tuple(row) for row in topic.partitions] for topic in ours.topics] == [
         [(row.index, row.records) for row in topic.partition_data] for topic in generic.topic_data

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
@@ -25,10 +25,8 @@ from penstock.wire.versions import decode, encode
 logger = logging.getLogger(__name__)
 
 
-class Outcome(NamedTuple):
-    reply: Buffers | Later[Buffers]
-    pipelined: bool
-    throttle_ms: int
+# The reply; whether it may be overtaken while it is not there; how long the client has to be kept waiting, in ms.
+Outcome = tuple[Buffers | Later[Buffers], bool, int]
 
 
 class Entry:
@@ -61,13 +59,13 @@ class Dispatch:
         if entry is None:
             raise CloseConnection(f"{api_name(api_key)} is not served here: ask with ApiVersions what is")
         if not entry.oldest <= api_version <= entry.newest:
-            return Outcome(self._unsupported(entry, header, caller), True, 0)
+            return self._unsupported(entry, header, caller), True, 0
         started = perf_counter()
         throttle_ms = self._throttle_ms() if len(frame) > FREE_BYTES else 0
         try:
             answer = entry.handler.start(self._read(entry, header, frame), caller)
             if not isinstance(answer, Later):
-                return Outcome(self._pack(entry, header, started, throttle_ms, answer), True, throttle_ms)
+                return self._pack(entry, header, started, throttle_ms, answer), True, throttle_ms
         except (Malformed, CloseConnection):
             raise
         except Exception as error:
@@ -76,7 +74,7 @@ class Dispatch:
         reply: Later[Buffers] = Later()
         self._metrics.requests_in_flight += 1
         answer.when_done(lambda done: self._finish(entry, header, started, throttle_ms, done, reply))
-        return Outcome(reply, entry.api.pipelined, throttle_ms)
+        return reply, entry.api.pipelined, throttle_ms
 
     def _throttle_ms(self) -> int:
         """For large requests only: small ones take nothing from the memory that is short, and a heartbeat that waits

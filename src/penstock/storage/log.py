@@ -24,6 +24,7 @@ from penstock.storage.sync import SyncTicket
 from penstock.storage.timestamps import TimestampedOffset, first_at_or_after, newest
 from penstock.storage.truncation import truncate
 from penstock.wire.batch import BatchHeader, stamp, stamp_append_time
+from penstock.wire.tuples import new_tuple
 
 __all__ = ["Appended", "Log", "Slice", "SyncTicket"]
 
@@ -132,7 +133,7 @@ class Log(LogState):
             self.stage = None
         if has_producer:
             self.producer_states.record(header, base_offset, timestamp_ms, now_ms)
-        return Appended(base_offset, next_offset, append_time_ms, False, self.start_offset)
+        return new_tuple(Appended, (base_offset, next_offset, append_time_ms, False, self.start_offset))
 
     def _answer_duplicate(self, duplicate: ProducedBatch) -> Appended:
         stamped = self.settings.message_timestamp_type == "LogAppendTime"

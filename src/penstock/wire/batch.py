@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import crc32c
 
+from penstock.wire.tuples import new_tuple
+
 HEADER_BYTES = 61
 # Base offset and length: what a batch's length field does not count.
 LENGTH_OVERHEAD = 12
@@ -25,8 +27,6 @@ _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _MAX_TIMESTAMP = struct.Struct(">q")
 
-# What `_make` calls in the end, without the calls in between.
-_new_tuple = tuple.__new__
 
 _CRC_START = 21
 _COMPRESSION_MASK = 0x07
@@ -91,7 +91,7 @@ class BatchHeader(NamedTuple):
 
 def read_header(data: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
     """The caller has made sure that HEADER_BYTES are there."""
-    return _new_tuple(BatchHeader, _HEADER.unpack_from(data, position))
+    return new_tuple(BatchHeader, _HEADER.unpack_from(data, position))
 
 
 def crc_of(batch: memoryview) -> int:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from penstock.wire.bounds import MAX_REQUEST_BYTES, ElementBudget, read_present_string, skip_tagged_fields
 from penstock.wire.malformed import Malformed
 from penstock.wire.schemas import PRODUCE, request_header_version
+from penstock.wire.tuples import new_tuple
 
 __all__ = ["FrameLimits", "Malformed", "RequestHeader", "read_request_header"]
 
@@ -21,7 +22,6 @@ _LENGTH_AND_KEY = struct.Struct(">ih")
 _HEADER_0 = struct.Struct(">hhi")
 _HEADER_1 = struct.Struct(">hhih")
 _NO_CLIENT_ID = -1
-_new_tuple = tuple.__new__
 
 # Read as a length, each of these is far beyond every limit.
 _HTTP_METHODS = (b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
@@ -88,14 +88,19 @@ def read_request_header(frame: memoryview) -> RequestHeader:
         return _read_shortest_header(frame)
     at = _HEADER_1.size
     client_id = ""
-    if size != _NO_CLIENT_ID:
+    if size >= 0 and at + size <= len(frame):
+        try:
+            client_id, at = str(frame[at : at + size], "utf-8"), at + size
+        except UnicodeDecodeError:
+            raise Malformed("client id", "not valid UTF-8") from None
+    elif size != _NO_CLIENT_ID:
         client_id, at = read_present_string(frame, at - 2, False, "client id")
     if version == 2:
         if at < len(frame) and frame[at] == 0:
             at += 1
         else:
             at = skip_tagged_fields(frame, at, ElementBudget(), "request header")
-    return _new_tuple(RequestHeader, (api_key, api_version, correlation_id, client_id, at))
+    return new_tuple(RequestHeader, (api_key, api_version, correlation_id, client_id, at))
 
 
 def _read_shortest_header(frame: memoryview) -> RequestHeader:

@@ -23,6 +23,7 @@ from penstock.wire.bounds import (
     uuid_of,
 )
 from penstock.wire.malformed import Malformed
+from penstock.wire.tuples import new_tuple
 
 _FIRST_TRANSACTIONAL = 3
 _FIRST_FLEXIBLE = 9
@@ -37,8 +38,6 @@ _ACKS_TIMEOUT = struct.Struct(">hi")
 _INT32 = struct.Struct(">i")
 _UUID_BYTES = 16
 _NULL = -1
-# What the call of a named tuple's class comes to, in a third of the time.
-_new_tuple = tuple.__new__
 
 
 class PartitionProduce(NamedTuple):
@@ -93,7 +92,26 @@ class ProduceRequest(NamedTuple):
     topics: Sequence[TopicProduce]
 
 
-def read_produce_request(frame: memoryview, body_start: int, version: int) -> ProduceRequest:
+class OneBatch(NamedTuple):
+    """What most requests are: one batch, outside any transaction."""
+
+    acks: int
+    timeout_ms: int
+    name: str
+    topic_id: UUID | None
+    partition_index: int
+    records: memoryview
+
+    @property
+    def topics(self) -> Sequence[TopicProduce]:
+        return (TopicProduce(self.name, self.topic_id, (PartitionProduce(self.partition_index, self.records),)),)
+
+    @property
+    def transactional_id(self) -> None:
+        return None
+
+
+def read_produce_request(frame: memoryview, body_start: int, version: int) -> OneBatch | ProduceRequest:
     return _read_simplest(frame, body_start, version) or _read_any(frame, body_start, version)
 
 
@@ -106,8 +124,8 @@ _PARTITION_9 = struct.Struct(">Bi")
 _NO_TAGS = bytes(3)
 
 
-def _read_simplest(frame: memoryview, at: int, version: int) -> ProduceRequest | None:
-    """What most requests are: one partition, no transaction, no tagged fields. None: look more closely."""
+def _read_simplest(frame: memoryview, at: int, version: int) -> OneBatch | None:
+    """One partition, no transaction, no tagged fields. None: look more closely."""
     if version < _FIRST_TRANSACTIONAL:
         return None
     try:
@@ -139,9 +157,7 @@ def _read_simplest(frame: memoryview, at: int, version: int) -> ProduceRequest |
             records = frame[at:]
     except (struct.error, UnicodeDecodeError, Malformed):
         return None
-    partition = _new_tuple(PartitionProduce, (index, records))
-    topic = _new_tuple(TopicProduce, (name, topic_id, (partition,)))
-    return _new_tuple(ProduceRequest, (None, acks, timeout_ms, (topic,)))
+    return new_tuple(OneBatch, (acks, timeout_ms, name, topic_id, index, records))
 
 
 def _read_any(frame: memoryview, body_start: int, version: int) -> ProduceRequest:

@@ -35,8 +35,6 @@ _ROW_0 = struct.Struct(">ihq")
 _ROW_2 = struct.Struct(">ihqq")
 _ROW_5 = struct.Struct(">ihqqq")
 _UUID_BYTES = 16
-# No record errors, no text, no other leader.
-_NO_MORE = ((), None, None)
 
 
 class RecordError(NamedTuple):
@@ -67,17 +65,38 @@ class ProduceResponse(NamedTuple):
     node_endpoints: Sequence[NodeEndpoint] = ()
 
 
-def pack_produce_response(
-    response: ProduceResponse, version: int, correlation_id: int, throttle_ms: int
-) -> bytes | bytearray:
+class OneProduced(NamedTuple):
+    """What most answers are: one batch is in its log, and that is all."""
+
+    name: str
+    topic_id: UUID | None
+    partition_index: int
+    base_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+
+    @property
+    def topics(self) -> Sequence[TopicProduced]:
+        name, topic_id, index, base_offset, append_time_ms, start_offset = self
+        row = PartitionProduced(index, ErrorCode.none, base_offset, append_time_ms, start_offset)
+        return (TopicProduced(name, topic_id, (row,)),)
+
+    @property
+    def node_endpoints(self) -> Sequence[NodeEndpoint]:
+        return ()
+
+
+Produced = OneProduced | ProduceResponse
+
+
+def pack_produce_response(response: Produced, version: int, correlation_id: int, throttle_ms: int) -> bytes | bytearray:
     """The whole answer with length prefix and header."""
-    if version >= _FIRST_WITH_LOG_START and not throttle_ms and len(response.topics) == 1:
-        name, topic_id, partitions = response.topics[0]
-        # Without an error the topic exists, so its name is a short one: what clients make up is not remembered.
-        is_plain = len(partitions) == 1 and partitions[0].error_code is ErrorCode.none and partitions[0][5:] == _NO_MORE
-        if is_plain and not response.node_endpoints:
-            size, before, after = _around_row(version, name, topic_id)
-            return _START.pack(size, correlation_id) + before + _ROW_5.pack(*partitions[0][:5]) + after
+    if isinstance(response, OneProduced) and version >= _FIRST_WITH_LOG_START and not throttle_ms:
+        # The topic exists, so its name is a short one: what clients make up is not remembered.
+        name, topic_id, index, base_offset, append_time_ms, start_offset = response
+        size, before, after = _around_row(version, name, topic_id)
+        row = _ROW_5.pack(index, 0, base_offset, append_time_ms, start_offset)
+        return _START.pack(size, correlation_id) + before + row + after
     return _pack_any(response, version, correlation_id, throttle_ms)
 
 
@@ -90,7 +109,7 @@ def _around_row(version: int, name: str, topic_id: UUID | None) -> tuple[int, by
     return len(whole) - _INT32.size, bytes(start[_START.size :]), bytes(whole[len(start) + _ROW_5.size :])
 
 
-def _pack_any(response: ProduceResponse, version: int, correlation_id: int, throttle_ms: int) -> bytearray:
+def _pack_any(response: Produced, version: int, correlation_id: int, throttle_ms: int) -> bytearray:
     compact = version >= _FIRST_FLEXIBLE
     out = _start_topics(version, correlation_id, len(response.topics))
     for name, topic_id, partitions in response.topics:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import NamedTuple
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -22,14 +23,17 @@ from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.replication.partition import NEVER_MS, Committed, Partition
 from penstock.replication.replicas import Replicas
-from penstock.wire.produce import ProduceRequest, TopicProduce, read_produce_request
+from penstock.wire.produce import OneBatch, ProduceRequest, TopicProduce, read_produce_request
 from penstock.wire.produce_response import (
+    OneProduced,
     PartitionProduced,
+    Produced,
     ProduceResponse,
     RecordError,
     TopicProduced,
     pack_produce_response,
 )
+from penstock.wire.tuples import new_tuple
 
 ACKS_ALL = -1
 ACKS_NONE = 0
@@ -39,7 +43,7 @@ _OLDEST_STORED = 3
 class TooOld(NamedTuple):
     """A request whose batches nobody can read any more."""
 
-    request: ProduceRequest
+    request: OneBatch | ProduceRequest
 
 
 class Produce:
@@ -49,23 +53,25 @@ class Produce:
         self._replicas = replicas
         self._clock = clock
 
-    def read(self, frame: memoryview, body_start: int, version: int) -> ProduceRequest | TooOld:
+    def read(self, frame: memoryview, body_start: int, version: int) -> OneBatch | ProduceRequest | TooOld:
         request = read_produce_request(frame, body_start, version)
         return request if version >= _OLDEST_STORED else TooOld(request)
 
-    def pack(self, response: ProduceResponse | None, version: int, correlation_id: int, throttle_ms: int) -> Buffers:
+    def pack(self, response: Produced | None, version: int, correlation_id: int, throttle_ms: int) -> Buffers:
         return () if response is None else (pack_produce_response(response, version, correlation_id, throttle_ms),)
 
     def start(
-        self, request: ProduceRequest | TooOld, caller: Caller
-    ) -> ProduceResponse | Later[ProduceResponse | None] | None:
+        self, request: OneBatch | ProduceRequest | TooOld, caller: Caller
+    ) -> Produced | Later[Produced | None] | None:
         if isinstance(request, TooOld):
             return _refused_whole(request.request, ErrorCode.unsupported_version)
         if request.acks not in (ACKS_ALL, ACKS_NONE, 1):
             return _refused_whole(request, ErrorCode.invalid_required_acks)
+        if isinstance(request, OneBatch):
+            return self._append_one(request, caller)
         if request.transactional_id is not None:
             return _refused_whole(request, ErrorCode.transactional_id_authorization_failed)
-        deadline_ms = self._clock.now_ms() + max(0, request.timeout_ms) if request.acks == ACKS_ALL else NEVER_MS
+        deadline_ms = self._deadline_ms(request)
         uncommitted: list[_Uncommitted] = []
         response = ProduceResponse(
             [self._append_all(topic, request.acks, deadline_ms, uncommitted, caller) for topic in request.topics]
@@ -75,12 +81,32 @@ class Produce:
             return None
         return _when_committed(response, uncommitted) if uncommitted else response
 
+    def _deadline_ms(self, request: OneBatch | ProduceRequest) -> int:
+        return self._clock.now_ms() + max(0, request.timeout_ms) if request.acks == ACKS_ALL else NEVER_MS
+
+    def _append_one(self, request: OneBatch, caller: Caller) -> Produced | Later[Produced | None] | None:
+        acks, _, name, topic_id, index, records = request
+        partition = self._find(name, topic_id, index)
+        if isinstance(partition, Refused):
+            return _refused_one(request, partition)
+        result = self._replicas.append(partition, records, caller)
+        if isinstance(result, Refused):
+            return _refused_one(request, result)
+        base_offset, next_offset, append_time_ms, _, start_offset = result
+        produced = new_tuple(OneProduced, (name, topic_id, index, base_offset, append_time_ms, start_offset))
+        if acks != ACKS_ALL:
+            return None if acks == ACKS_NONE else produced
+        committed = partition.when_committed(next_offset, self._deadline_ms(request))
+        if committed.done and committed.result() is None:
+            return produced
+        return committed.map(lambda refused: produced if refused is None else _refused_one(request, refused))
+
     def _append_all(
         self, topic: TopicProduce, acks: int, deadline_ms: int, uncommitted: list[_Uncommitted], caller: Caller
     ) -> TopicProduced:
         rows: list[PartitionProduced] = []
         for index, records in topic.partitions:
-            partition = self._find(topic, index)
+            partition = self._find(topic.name, topic.topic_id, index)
             result = (
                 partition
                 if isinstance(partition, Refused)
@@ -97,12 +123,8 @@ class Produce:
                 uncommitted.append(_Uncommitted(committed, rows, len(rows) - 1))
         return TopicProduced(topic.name, topic.topic_id, rows)
 
-    def _find(self, topic: TopicProduce, index: int) -> Partition | Refused:
-        partition = (
-            self._replicas.find(topic.name, index)
-            if topic.topic_id is None
-            else self._replicas.find_by_id(topic.topic_id, index)
-        )
+    def _find(self, name: str, topic_id: UUID | None, index: int) -> Partition | Refused:
+        partition = self._replicas.find(name, index) if topic_id is None else self._replicas.find_by_id(topic_id, index)
         if isinstance(partition, Partition) and partition.topic in INTERNAL_TOPICS:
             return Refused(Problem.INVALID_TOPIC_NAME, f"{partition.topic} is internal: only the broker writes to it")
         return partition
@@ -121,8 +143,8 @@ class _Uncommitted(NamedTuple):
 
 def _when_committed(
     response: ProduceResponse, uncommitted: list[_Uncommitted]
-) -> ProduceResponse | Later[ProduceResponse | None]:
-    later: Later[ProduceResponse | None] = Later()
+) -> ProduceResponse | Later[Produced | None]:
+    later: Later[Produced | None] = Later()
     waiting = len(uncommitted)
 
     def settle(row: _Uncommitted, _: Later[Committed]) -> None:
@@ -145,12 +167,21 @@ def _hang_up_on_error(response: ProduceResponse) -> None:
                 raise CloseConnection(f"a batch with acks=0 was refused: {row.error_message}")
 
 
+def _refused_one(request: OneBatch, refused: Refused) -> ProduceResponse | None:
+    row = _failed(request.partition_index, refused)
+    response = ProduceResponse([TopicProduced(request.name, request.topic_id, [row])])
+    if request.acks == ACKS_NONE:
+        _hang_up_on_error(response)
+        return None
+    return response
+
+
 def _failed(index: int, refused: Refused) -> PartitionProduced:
     errors = (RecordError(0, refused.text),) if refused.problem is Problem.INVALID_RECORD else ()
     return PartitionProduced(index, code_of(refused), record_errors=errors, error_message=refused.text)
 
 
-def _refused_whole(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+def _refused_whole(request: OneBatch | ProduceRequest, code: ErrorCode) -> ProduceResponse:
     if request.acks == ACKS_NONE:
         raise CloseConnection(f"a request with acks=0 was refused: {code.name}")
     return ProduceResponse(
