@@ -35,11 +35,14 @@ def test_the_form_on_disk_stays() -> None:
     stored = (
         b'{"topic_id":"00000000-0000-0000-0000-000000000005",'
         b'"partitions":[{"leader":1,"leader_epoch":2,"isr":[1],"replicas":[1,3],'
-        b'"eligible_leaders":[3],"last_known_leader":3,"adding":[],"removing":[]}]}'
+        b'"eligible_leaders":[3],"last_known_leader":3,"adding":[],"removing":[],'
+        b'"min_insync_replicas":1,"last_known_eligible_leaders":[]}]}'
     )
     topic = TopicState(UUID(int=5), (PartitionState(1, 2, (1,), (1, 3), (3,), 3),))
     assert paths.TOPIC.decode(stored, "/topics/a") == topic
     assert paths.TOPIC.encode(topic) == stored
+    earlier = stored.replace(b',"min_insync_replicas":1,"last_known_eligible_leaders":[]', b"")
+    assert paths.TOPIC.decode(earlier, "/topics/a") == topic
     assert paths.CONFIGS.decode(b'{"values":{"retention.ms":"5"}}', "").values == {"retention.ms": "5"}
     assert paths.PRODUCER_ID.decode(b'{"next_producer_id":7}', "").next_producer_id == 7
     assert paths.CLUSTER.decode(b'{"cluster_id":"x"}', "").cluster_id == "x"

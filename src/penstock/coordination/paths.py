@@ -44,6 +44,11 @@ class PartitionState(msgspec.Struct, frozen=True):
     # A reassignment under way: those of `replicas` that come and go.
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    # What counts for this partition, at this version: below it the high watermark stands still, and who leaves the ISR
+    # stays eligible. It is in here because leader and controller must never differ about it.
+    min_insync_replicas: int = 1
+    # Were in the ISR or eligible, and came back after an unclean stop with flush.policy=os: they may lack the newest.
+    last_known_eligible_leaders: tuple[int, ...] = ()
 
 
 class TopicState(msgspec.Struct, frozen=True):
