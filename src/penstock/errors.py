@@ -64,6 +64,17 @@ class Problem(Enum):
     INVALID_FETCH_SESSION_EPOCH = auto()
     UNSUPPORTED_VERSION = auto()
     STORE_CONFLICT = auto()
+    STORE_UNAVAILABLE = auto()
+    NOT_CONTROLLER = auto()
+    STALE_BROKER_EPOCH = auto()
+    BROKER_NOT_REGISTERED = auto()
+    INVALID_UPDATE_VERSION = auto()
+    INELIGIBLE_REPLICA = auto()
+    NEW_LEADER_ELECTED = auto()
+    NO_REASSIGNMENT_IN_PROGRESS = auto()
+    ELECTION_NOT_NEEDED = auto()
+    PREFERRED_LEADER_NOT_AVAILABLE = auto()
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = auto()
     BUSY = auto()
 
 

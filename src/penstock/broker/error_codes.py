@@ -64,6 +64,18 @@ _CODES: dict[Problem, ErrorCode] = {
     Problem.INVALID_FETCH_SESSION_EPOCH: ErrorCode.invalid_fetch_session_epoch,
     Problem.UNSUPPORTED_VERSION: ErrorCode.unsupported_version,
     Problem.STORE_CONFLICT: ErrorCode.unknown_server_error,
+    # As unknown as whatever timed out: it may have been done, and trying again may help.
+    Problem.STORE_UNAVAILABLE: ErrorCode.request_timed_out,
+    Problem.NOT_CONTROLLER: ErrorCode.not_controller,
+    Problem.STALE_BROKER_EPOCH: ErrorCode.stale_broker_epoch,
+    Problem.BROKER_NOT_REGISTERED: ErrorCode.broker_id_not_registered,
+    Problem.INVALID_UPDATE_VERSION: ErrorCode.invalid_update_version,
+    Problem.INELIGIBLE_REPLICA: ErrorCode.ineligible_replica,
+    Problem.NEW_LEADER_ELECTED: ErrorCode.new_leader_elected,
+    Problem.NO_REASSIGNMENT_IN_PROGRESS: ErrorCode.no_reassignment_in_progress,
+    Problem.ELECTION_NOT_NEEDED: ErrorCode.election_not_needed,
+    Problem.PREFERRED_LEADER_NOT_AVAILABLE: ErrorCode.preferred_leader_not_available,
+    Problem.ELIGIBLE_LEADERS_NOT_AVAILABLE: ErrorCode.eligible_leaders_not_available,
     # Of those that say that nothing was written and that trying again helps, the one that every client takes so.
     Problem.BUSY: ErrorCode.not_enough_replicas,
 }
