@@ -61,3 +61,13 @@ def test_an_epoch_that_wrote_nothing_leaves_no_trace() -> None:
     assert epochs.starts() == [EpochStart(1, 0), EpochStart(5, 10)]
     epochs.assign(3, 12)
     assert epochs.latest == 5
+
+
+def test_a_leader_that_wrote_nothing_takes_over_records_of_an_earlier_epoch() -> None:
+    """It led with an empty log, and now follows one that has what a leader before it wrote."""
+    epochs = LeaderEpochs()
+    epochs.assign(1, 0)
+    epochs.assign(3, 2)
+    epochs.assign(2, 2)
+    assert epochs.starts() == [EpochStart(1, 0), EpochStart(2, 2)]
+    assert epochs.epoch_of(2) == 2

@@ -36,10 +36,10 @@ class LeaderEpochs:
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Records of `epoch` follow from `start_offset` on; an epoch already there keeps its start."""
+        # An epoch that wrote nothing leaves no trace, also a later one: its leader may follow one with older records.
+        while self._starts and self._starts[-1].start_offset >= start_offset and self._starts[-1].epoch != epoch:
+            self._starts.pop()
         if not self._starts or epoch > self._starts[-1].epoch:
-            # An epoch that wrote nothing leaves no trace.
-            while self._starts and self._starts[-1].start_offset >= start_offset:
-                self._starts.pop()
             self._starts.append(EpochStart(epoch, start_offset))
 
     def epoch_of(self, offset: int) -> int:
