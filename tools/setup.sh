@@ -68,6 +68,9 @@ clients)
     # Tests that need kcat skip themselves, with a word, where it is missing.
     command -v kcat >/dev/null || debian_install kcat ||
         say "kcat is missing and cannot be installed from here, its tests are skipped: run 'apt-get install kcat' as root"
+    # ZooKeeper's tests fail without it, and say so.
+    command -v java >/dev/null || debian_install openjdk-17-jre-headless || debian_install default-jre-headless ||
+        say "Java is missing and cannot be installed from here: run 'apt-get install openjdk-17-jre-headless' as root"
     ;;
 *)
     echo "usage: tools/setup.sh install|clients" >&2

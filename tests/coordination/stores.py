@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import uvloop
+
+from penstock.config.coordination import CoordinationSettings
 from penstock.coordination.embedded import EmbeddedStore
-from penstock.coordination.interface import Node
+from penstock.coordination.interface import Node, Store
+from penstock.coordination.zookeeper import ZooKeeperStore
 from penstock.disk.interface import Disk
 
 T = TypeVar("T")
+Life = Callable[[Callable[[Store], Awaitable[Any]]], Any]
 
 
 def with_store(disk: Disk, directory: str, use: Callable[[EmbeddedStore], Awaitable[T]]) -> T:
@@ -26,11 +31,39 @@ def with_store(disk: Disk, directory: str, use: Callable[[EmbeddedStore], Awaita
     return asyncio.run(life())
 
 
-async def everything(store: EmbeddedStore, path: str = "/") -> dict[str, Node]:
+def with_zookeeper(settings: CoordinationSettings, use: Callable[[ZooKeeperStore], Awaitable[T]]) -> T:
+    async def life() -> T:
+        store = await ZooKeeperStore.open(settings)
+        try:
+            return await use(store)
+        finally:
+            await store.close()
+
+    return uvloop.run(life())
+
+
+async def until(condition: Callable[[], bool], seconds: float = 15) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def everything(store: Store, path: str = "/") -> dict[str, Node]:
+    """All nodes below `path`, each as `plain`."""
+    return {below: plain(node) for below, node in (await as_they_are(store, path)).items()}
+
+
+async def as_they_are(store: Store, path: str = "/") -> dict[str, Node]:
     found: dict[str, Node] = {}
     for name in await store.children(path):
         below = f"{path.rstrip('/')}/{name}"
         node = await store.read(below)
         assert node is not None
-        found |= {below: node} | await everything(store, below)
+        found |= {below: node} | await as_they_are(store, below)
     return found
+
+
+def plain(node: Node | None) -> Node:
+    """Without what differs from run to run: no creation id, and the owner of an ephemeral one is 0."""
+    assert node is not None
+    return Node(node.data, node.version, owner=None if node.owner is None else 0)

@@ -10,7 +10,7 @@ from random import Random
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.coordination.stores import everything
+from tests.coordination.stores import as_they_are, everything
 from tests.disk.crash import CrashingDisk, PowerOff
 from tests.scale import examples
 
@@ -20,6 +20,7 @@ from penstock.errors import PenstockError, Problem
 
 State = dict[str, Node]
 DIRECTORY = "/data/coordination"
+ROOT = Node(b"", 0)
 
 paths = st.sampled_from(["/a", "/b", "/a/x", "/a/y"])
 versions = st.integers(0, 2)
@@ -35,21 +36,26 @@ chance = st.integers(0, 2**32 - 1).map(Random)
 commits = st.lists(changes, min_size=1, max_size=3)
 
 
+def in_the_next_life(state: State) -> State:
+    return {path: node for path, node in state.items() if node.owner is None}
+
+
 def applied(state: State, commit: list[Change]) -> State | None:
     """The model; None is a conflict."""
     after = dict(state)
     for change in commit:
         node = after.get(change.path)
         match change:
-            case Create(path, data):
-                parent = path.rpartition("/")[0]
-                if node is not None or (parent and parent not in after):
+            case Create(path, data, ephemeral):
+                name = path.rpartition("/")[0]
+                parent = after.get(name) if name else ROOT
+                if node is not None or parent is None or parent.owner is not None:
                     return None
-                after[path] = Node(data, 0)
+                after[path] = Node(data, 0, owner=0 if ephemeral else None)
             case Replace(path, data, version):
                 if node is None or node.version != version:
                     return None
-                after[path] = Node(data, version + 1)
+                after[path] = node._replace(data=data, version=version + 1)
             case Remove(path, version):
                 if node is None or node.version != version or any(p.startswith(path + "/") for p in after):
                     return None
@@ -63,6 +69,7 @@ class PowerCuts(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.disk = CrashingDisk()
         self.state: State = {}
+        self.created: set[int] = set()
         self.open()
 
     def open(self) -> None:
@@ -161,7 +168,7 @@ class PowerCuts(RuleBasedStateMachine):
         self.failed = True
 
     def reopen_and_compare(self) -> None:
-        possible = [self.state, *self.possible]
+        possible = [in_the_next_life(state) for state in (self.state, *self.possible)]
         self.open()
         self.state = self.loop.run_until_complete(everything(self.store))
         assert self.state in possible
@@ -170,6 +177,13 @@ class PowerCuts(RuleBasedStateMachine):
     def shows_what_is_committed(self) -> None:
         if not self.possible:
             assert self.loop.run_until_complete(everything(self.store)) == self.state
+
+    @invariant()
+    def gives_no_creation_id_twice(self) -> None:
+        shown = {node.created for node in self.loop.run_until_complete(as_they_are(self.store)).values()}
+        fresh = shown - self.created
+        assert not self.created or not fresh or min(fresh) > max(self.created)
+        self.created |= fresh
 
 
 def _version(change: Change) -> int:

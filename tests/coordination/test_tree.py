@@ -17,14 +17,15 @@ def tree_of(*writes: Write) -> Tree:
     return tree
 
 
+SESSION = 7
 A_AND_B = (Write("/a", b"1", 3), Write("/a/b", b"2", 0))
 
 
 def test_versions_count_replacements() -> None:
-    draft = Draft(Tree())
+    draft = Draft(Tree(), SESSION)
     assert draft.commit([Create("/a", b"1"), Create("/a/b", b"")]) == [0, 0]
     assert draft.commit([Replace("/a", b"2", 0), Replace("/a", b"3", 1), Check("/a", 2)]) == [1, 2, 2]
-    assert draft.read("/a") == Node(b"3", 2)
+    assert draft.read("/a") == Node(b"3", 2, created=1)
     assert draft.commit([Remove("/a/b", 0), Remove("/a", 2), Create("/a", b"new")]) == [0, 2, 0]
 
 
@@ -45,7 +46,7 @@ def test_versions_count_replacements() -> None:
     ],
 )
 def test_a_conflict_changes_nothing(changes: Sequence[Change]) -> None:
-    draft = Draft(tree_of(*A_AND_B))
+    draft = Draft(tree_of(*A_AND_B), SESSION)
     with pytest.raises(PenstockError) as caught:
         draft.commit(changes)
     assert caught.value.problem is Problem.STORE_CONFLICT
@@ -55,15 +56,17 @@ def test_a_conflict_changes_nothing(changes: Sequence[Change]) -> None:
     assert draft.read("/new") is None
 
 
-@pytest.mark.parametrize("path", ["", "/", "a", "/a/", "//a", "/a//b", "/a/./b", "/..", "/a\0", "/a\n", "/\ud800"])
+@pytest.mark.parametrize(
+    "path", ["", "/", "a", "/a/", "//a", "/a//b", "/a/./b", "/..", "/a\0", "/a\n", "/\ud800", "/\ufffd", "/\U0001f600"]
+)
 def test_bad_paths_are_refused(path: str) -> None:
     with pytest.raises(PenstockError) as caught:
-        Draft(tree_of(*A_AND_B)).commit([Create(path, b"")])
+        Draft(tree_of(*A_AND_B), SESSION).commit([Create(path, b"")])
     assert caught.value.problem is Problem.INVALID_REQUEST
 
 
 def test_a_node_has_a_largest_size() -> None:
-    draft = Draft(Tree())
+    draft = Draft(Tree(), SESSION)
     draft.commit([Create("/a", bytes(MAX_NODE_BYTES))])
     with pytest.raises(PenstockError, match="limit") as caught:
         draft.commit([Replace("/a", bytes(MAX_NODE_BYTES + 1), 0)])
@@ -72,10 +75,10 @@ def test_a_node_has_a_largest_size() -> None:
 
 def test_a_draft_leaves_its_tree_alone_until_its_writes_are_applied() -> None:
     tree = tree_of(*A_AND_B)
-    draft = Draft(tree)
+    draft = Draft(tree, SESSION)
     draft.commit([Create("/a/c", b"3"), Remove("/a/b", 0)])
     assert tree.child_names("/a") == {"b"}
     assert draft.child_names("/a") == {"c"}
     tree.apply(draft.writes)
     assert tree.child_names("/a") == {"c"}
-    assert tree_of(*tree.writes()).writes() == tree.writes() == [Write("/a", b"1", 3), Write("/a/c", b"3", 0)]
+    assert tree_of(*tree.writes()).writes() == tree.writes() == [Write("/a", b"1", 3), Write("/a/c", b"3", 0, 1)]

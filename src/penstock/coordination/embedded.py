@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from penstock.coordination.core.tree import Draft, Tree
-from penstock.coordination.interface import Change, Node, Unwatch
+from penstock.coordination.core.tree import Draft, Tree, Write
+from penstock.coordination.interface import Change, Node, SessionState, Unwatch
 from penstock.coordination.journal import Journal
 from penstock.disk.interface import Disk
 from penstock.errors import PenstockError, Problem
@@ -29,13 +29,15 @@ class EmbeddedStore:
     """Implements `Store` for one process. Use it on one event loop; opening blocks, nothing else does.
 
     Commits that come while one is being written wait together and share the next sync. Every answer, a conflict
-    too, is given after the sync of all that it could have seen.
+    too, is given after the sync of all that it could have seen. Its session lasts as long as the process: opening
+    removes the ephemeral nodes of the run before.
     """
 
     def __init__(self, journal: Journal, tree: Tree, torn_bytes: int) -> None:
         self.torn_bytes = torn_bytes
         self._began_empty = not tree.writes()
         self._journal = journal
+        self._session_id = journal.generation
         self._tree = tree
         self._waiting: list[_Waiting] = []
         self._writing: asyncio.Task[None] | None = None
@@ -48,9 +50,10 @@ class EmbeddedStore:
     def open(cls, disk: Disk, directory: str, *, full_journal_bytes: int = _FULL_JOURNAL_BYTES) -> EmbeddedStore:
         """Recover what is there, or begin an empty store. Raises PenstockError(STORAGE_FAILED) with what to do."""
         recovered = Journal.open(disk, directory, full_journal_bytes)
-        tree = Tree()
+        tree = Tree(recovered.last_created)
         tree.apply(recovered.writes)
-        recovered.journal.restart(tree.writes())
+        tree.apply([Write(path, None, 0) for path in tree.ephemeral_paths()])
+        recovered.journal.restart(tree.writes(), tree.last_created)
         return cls(recovered.journal, tree, recovered.torn_bytes)
 
     @property
@@ -66,8 +69,26 @@ class EmbeddedStore:
         """Why it takes no more changes, and what to do."""
         return self._journal.failure
 
+    @property
+    def session_state(self) -> SessionState:
+        return SessionState.CONNECTED
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    def watch_session(self, callback: Callable[[SessionState], None]) -> Unwatch:
+        """Nothing to tell: there is one session, and no life without it."""
+        return lambda: None
+
     async def read(self, path: str) -> Node | None:
         return self._tree.read(path)
+
+    async def read_many(self, paths: Sequence[str]) -> list[Node | None]:
+        return [self._tree.read(path) for path in paths]
+
+    async def sync(self) -> None:
+        """Everything that was answered shows already."""
 
     async def children(self, path: str) -> list[str]:
         return sorted(self._tree.child_names(path))
@@ -115,7 +136,7 @@ class EmbeddedStore:
 
     async def _write_group(self, group: list[_Waiting]) -> None:
         loop = asyncio.get_running_loop()
-        draft = Draft(self._tree)
+        draft = Draft(self._tree, self._session_id)
         outcomes = [_attempt(draft, waiting.changes) for waiting in group]
         try:
             # Not even a conflict is certain when what is on disk is not.
@@ -135,9 +156,9 @@ class EmbeddedStore:
             await self._snapshot()
 
     async def _snapshot(self) -> None:
-        writes = self._tree.writes()
+        writes, last = self._tree.writes(), self._tree.last_created
         try:
-            await asyncio.get_running_loop().run_in_executor(self._executor, self._journal.restart, writes)
+            await asyncio.get_running_loop().run_in_executor(self._executor, self._journal.restart, writes, last)
         except PenstockError:
             # The journal now refuses every commit with the reason: the next caller gets it.
             return

@@ -28,6 +28,8 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 class _Snapshot(msgspec.Struct, array_like=True):
     generation: int
     nodes: list[Write]
+    # The highest creation id that was ever given: its node may be gone.
+    last_created: int = 0
 
 
 class Recovered(NamedTuple):
@@ -35,6 +37,7 @@ class Recovered(NamedTuple):
 
     journal: Journal
     writes: list[Write]
+    last_created: int
     torn_bytes: int
 
 
@@ -57,18 +60,24 @@ class Journal:
         """Raises PenstockError(STORAGE_FAILED) for anything that a crash cannot explain, and changes nothing then."""
         disk.make_directory(directory)
         names = disk.list_directory(directory)
-        generation, torn_bytes = 0, 0
+        snapshot, torn_bytes = _Snapshot(0, []), 0
         writes: list[Write] = []
         if _SNAPSHOT in names:
-            generation, writes = _read_snapshot(disk, f"{directory}/{_SNAPSHOT}")
-            name = _journal_name(generation)
+            snapshot = _read_snapshot(disk, f"{directory}/{_SNAPSHOT}")
+            name = _journal_name(snapshot.generation)
             if name not in names:
                 raise _refusal(directory, f"{name} is missing, which the snapshot needs")
             changes, torn_bytes = _read_journal(disk, f"{directory}/{name}")
-            writes += changes
+            writes = snapshot.nodes + changes
         elif any(not _is_unused(disk, directory, name) for name in names if name.startswith(_JOURNAL)):
             raise _refusal(directory, "there is a journal but no snapshot, which holds what came before it")
-        return Recovered(cls(disk, directory, generation, smallest_full_bytes), writes, torn_bytes)
+        journal = cls(disk, directory, snapshot.generation, smallest_full_bytes)
+        return Recovered(journal, writes, snapshot.last_created, torn_bytes)
+
+    @property
+    def generation(self) -> int:
+        """Grows with every start, for good."""
+        return self._generation
 
     @property
     def is_full(self) -> bool:
@@ -95,10 +104,10 @@ class Journal:
         self._end += len(content)
         self._sequence += 1
 
-    def restart(self, writes: Sequence[Write]) -> None:
+    def restart(self, writes: Sequence[Write], last_created: int) -> None:
         """Begin a new generation that holds `writes`, the whole state. Without room the old one goes on."""
         generation = self._generation + 1
-        content = frame(generation, msgspec.msgpack.encode(_Snapshot(generation, list(writes))))
+        content = frame(generation, msgspec.msgpack.encode(_Snapshot(generation, list(writes), last_created)))
         self._full_at = self._end + max(self._smallest_full_bytes, len(content))
         if self._failure is not None:
             self._refuse()
@@ -196,16 +205,15 @@ def _is_unused(disk: Disk, directory: str, name: str) -> bool:
     return name == _journal_name(1) and not read_whole(disk, f"{directory}/{name}")
 
 
-def _read_snapshot(disk: Disk, path: str) -> tuple[int, list[Write]]:
+def _read_snapshot(disk: Disk, path: str) -> _Snapshot:
     data = read_whole(disk, path)
     try:
         frames, end = read_frames(data)
         if len(frames) != 1 or end != len(data):
             raise FrameError(f"it should be one whole frame of {len(data) - FRAME_OVERHEAD} bytes")
-        snapshot = msgspec.msgpack.decode(frames[0].payload, type=_Snapshot)
+        return msgspec.msgpack.decode(frames[0].payload, type=_Snapshot)
     except (FrameError, msgspec.DecodeError) as error:
         raise _refusal(path, str(error)) from error
-    return snapshot.generation, snapshot.nodes
 
 
 def _read_journal(disk: Disk, path: str) -> tuple[list[Write], int]:

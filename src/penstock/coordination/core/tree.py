@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol, assert_never
 
-from penstock.coordination.interface import MAX_NODE_BYTES, Change, Check, Create, Node, Remove, Replace
+from penstock.coordination.core.limits import check_commit
+from penstock.coordination.interface import Change, Check, Create, Node, Remove, Replace
 from penstock.errors import PenstockError, Problem
 
 ROOT = "/"
@@ -17,18 +18,29 @@ class Write(NamedTuple):
     path: str
     data: bytes | None
     version: int
+    # Also of a removed node, so that replaying finds the highest that was ever given. Stores of earlier releases
+    # had neither.
+    created: int = 0
+    owner: int | None = None
 
 
 class _Readable(Protocol):
+    @property
+    def last_created(self) -> int: ...
+
     def read(self, path: str) -> Node | None: ...
 
     def child_names(self, path: str) -> set[str]: ...
 
 
 class Tree:
-    """Committed nodes only. The root is always there and holds no data."""
+    """Committed nodes only. The root is always there and holds no data.
 
-    def __init__(self) -> None:
+    `last_created` is the highest creation id that any node had, also one that is gone: none is given twice.
+    """
+
+    def __init__(self, last_created: int = 0) -> None:
+        self.last_created = last_created
         self._nodes: dict[str, Node] = {ROOT: Node(b"", 0)}
         self._children: dict[str, set[str]] = {}
 
@@ -42,23 +54,32 @@ class Tree:
         """Everything, such that applying it to an empty tree gives this one."""
         return [Write(path, *node) for path, node in sorted(self._nodes.items()) if path != ROOT]
 
+    def ephemeral_paths(self) -> list[str]:
+        return [path for path, node in self._nodes.items() if node.owner is not None]
+
     def apply(self, writes: Iterable[Write]) -> None:
-        for path, data, version in writes:
+        for path, data, version, created, owner in writes:
+            self.last_created = max(self.last_created, created)
             parent, name = _split(path)
             if data is None:
                 self._nodes.pop(path, None)
                 self._children.get(parent, set()).discard(name)
                 self._children.pop(path, None)
             else:
-                self._nodes[path] = Node(data, version)
+                self._nodes[path] = Node(data, version, created, owner)
                 self._children.setdefault(parent, set()).add(name)
 
 
 class Draft:
-    """Commits on top of a tree that is not changed: readers must not see what is not on disk yet."""
+    """Commits on top of a tree that is not changed: readers must not see what is not on disk yet.
 
-    def __init__(self, base: _Readable) -> None:
+    They are all of one session, which owns the ephemeral nodes that they create.
+    """
+
+    def __init__(self, base: _Readable, session_id: int) -> None:
+        self.last_created = base.last_created
         self._base = base
+        self._session_id = session_id
         self._nodes: dict[str, Node | None] = {}
         self._written: list[Write] = []
 
@@ -79,26 +100,29 @@ class Draft:
 
     def commit(self, changes: Sequence[Change]) -> list[int]:
         """The versions after it; raises PenstockError and leaves the draft as it was."""
-        attempt = Draft(self)
+        check_commit(changes)
+        attempt = Draft(self, self._session_id)
+        attempt.last_created += 1
         versions = [attempt._change(change) for change in changes]
+        self.last_created = attempt.last_created
         self._nodes.update(attempt._nodes)
         self._written.extend(attempt._written)
         return versions
 
     def _change(self, change: Change) -> int:
         match change:
-            case Create(path, data):
+            case Create(path, data, ephemeral):
                 self._check_free(path)
-                return self._put(path, data, 0)
+                return self._put(path, Node(data, 0, self.last_created, self._session_id if ephemeral else None))
             case Replace(path, data, version):
-                self._check_version(path, version)
-                return self._put(path, data, version + 1)
+                node = self._check_version(path, version)
+                return self._put(path, node._replace(data=data, version=version + 1))
             case Remove(path, version):
-                self._check_version(path, version)
+                node = self._check_version(path, version)
                 if self.child_names(path):
                     raise _conflict(f"{path} has nodes below it: remove those first")
                 self._nodes[path] = None
-                self._written.append(Write(path, None, version))
+                self._written.append(Write(path, None, version, node.created, node.owner))
                 return version
             case Check(path, version):
                 self._check_version(path, version)
@@ -106,37 +130,28 @@ class Draft:
             case _:
                 assert_never(change)
 
-    def _put(self, path: str, data: bytes, version: int) -> int:
-        if len(data) > MAX_NODE_BYTES:
-            raise PenstockError(
-                Problem.INVALID_REQUEST, f"{path} would hold {len(data)} bytes; the limit is {MAX_NODE_BYTES}"
-            )
-        self._nodes[path] = Node(data, version)
-        self._written.append(Write(path, data, version))
-        return version
+    def _put(self, path: str, node: Node) -> int:
+        self._nodes[path] = node
+        self._written.append(Write(path, *node))
+        return node.version
 
     def _check_free(self, path: str) -> None:
-        check_path(path)
         if self.read(path) is not None:
             raise _conflict(f"{path} exists already")
-        parent, _ = _split(path)
-        if self.read(parent) is None:
-            raise _conflict(f"{path} cannot be created: {parent} does not exist")
+        name, _ = _split(path)
+        parent = self.read(name)
+        if parent is None:
+            raise _conflict(f"{path} cannot be created: {name} does not exist")
+        if parent.owner is not None:
+            raise _conflict(f"{path} cannot be created: {name} is ephemeral")
 
-    def _check_version(self, path: str, version: int) -> None:
-        check_path(path)
+    def _check_version(self, path: str, version: int) -> Node:
         node = self.read(path)
         if node is None:
             raise _conflict(f"{path} does not exist")
         if node.version != version:
             raise _conflict(f"{path} is at version {node.version}, not {version}")
-
-
-def check_path(path: str) -> None:
-    """ZooKeeper's rules for a path; what it refuses, no store may hold. The root is nobody's to change."""
-    start, *names = path.split("/")
-    if start or not names or not path.isprintable() or any(name in ("", ".", "..") for name in names):
-        raise PenstockError(Problem.INVALID_REQUEST, f"{path!r} is not a path of the coordination store")
+        return node
 
 
 def _split(path: str) -> tuple[str, str]:
