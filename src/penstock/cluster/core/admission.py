@@ -1,0 +1,62 @@
+"""A broker registers anew: first everything is taken from it that its new life may not keep, then it is admitted."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from penstock.cluster.core.draft import Draft
+from penstock.cluster.core.election import settled, without
+from penstock.cluster.core.view import PartitionKey
+from penstock.coordination.paths import BrokerState
+
+
+class Admission:
+    """Of one broker epoch, in as many transactions as it takes; the broker counts from the last one on.
+
+    A controller that dies in between leaves a broker that is not admitted: the next one begins again.
+    """
+
+    def __init__(self, node_id: int, broker_epoch: int) -> None:
+        self.node_id = node_id
+        self.broker_epoch = broker_epoch
+        self.is_drafted = False
+        # None before it began. No partition is added later: until it is admitted the broker joins no ISR.
+        self._left: list[PartitionKey] | None = None
+
+    def advance(self, draft: Draft) -> bool:
+        """False if the draft has no room for all of it."""
+        if self._left is None:
+            self._left = draft.view.partitions_of(self.node_id)
+            # Taken from the end: those that it led come first.
+            self._left.reverse()
+        while self._left:
+            if draft.is_full:
+                return False
+            self._take_away(draft, self._left.pop())
+        registration = draft.view.broker(self.node_id).registration
+        assert registration is not None
+        before = draft.broker_state(self.node_id) or BrokerState(registration.directory_id, self.broker_epoch)
+        state = replace(before, directory_id=registration.directory_id, admitted_epoch=self.broker_epoch)
+        draft.put_broker(self.node_id, state, live=True)
+        self.is_drafted = True
+        return True
+
+    def roll_back(self) -> None:
+        self._left, self.is_drafted = None, False
+
+    def _take_away(self, draft: Draft, key: PartitionKey) -> None:
+        node = draft.partition(key)
+        if node is None:
+            return
+        broker, settings = draft.view.broker(self.node_id), draft.view.settings(key.topic)
+        assert broker.registration is not None
+        state, known = node.state, broker.state
+        if known is None or known.directory_id != broker.registration.directory_id:
+            # A wiped disk, or a broker of which nothing is known: it has nothing.
+            state = without(state, self.node_id, keeps_doubtful=False)
+        elif not broker.registration.clean and settings.acknowledges_unsynced:
+            state = without(state, self.node_id, keeps_doubtful=True)
+        # Whoever led was an earlier life: records of its epoch may be gone here and there with others.
+        new_life = node.state.leader == self.node_id
+        after = settled(state, draft.electorate.admitting(self.node_id), settings, new_life=new_life)
+        draft.put_partition(key, after)

@@ -1,0 +1,266 @@
+"""From a partition's state and who is alive to the state that it should have. Everything that changes an ISR ends here.
+
+What must hold of every state, so that nothing committed is lost (KIP-966):
+
+- Everyone in the ISR and everyone eligible has all that was committed. A member that leaves an ISR which is then below
+  min ISR becomes eligible, because from then on the high watermark stands still; as soon as the ISR is large enough
+  again nobody is eligible any more. The min ISR is part of the state, so that a change of the setting and what follows
+  from it for those eligible are one compare-and-swap.
+- Leaders come from the ISR, then from those eligible; from elsewhere only by an unclean election.
+- The ISR is empty exactly while there is no leader. The death of its last member makes that one eligible (an empty ISR
+  is below any min ISR), so it is not forgotten: it leads again when it is back.
+- A leader epoch belongs to one leader and one life of it: it rises with every new leader, also with "none", when the
+  leader by record comes back in another life, and when replicas are taken away, whose fetches must not count any more.
+  It does not rise when followers leave the ISR or join it: the leader may go on with the ISR that it knows, since a
+  larger one only makes it wait longer, and its own changes are fenced by the partition epoch, the node's version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from enum import Enum, auto
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from penstock.coordination.paths import NO_LEADER, PartitionState
+
+Replicas = tuple[int, ...]
+
+
+class TopicSettings(NamedTuple):
+    """What an election needs to know of a topic."""
+
+    min_insync_replicas: int = 1
+    # flush.policy=os: what a replica acknowledged may not be on its disk.
+    acknowledges_unsynced: bool = False
+    unclean_leader_election: bool = False
+
+
+class Electorate(NamedTuple):
+    """Brokers by id. `live`: registered, admitted in that epoch, not fenced. `stopping`: those of them that will go.
+
+    `joining`: registered, about to be admitted. They do not lead, and stay in an ISR that has a live member: what they
+    have to leave is decided when they are admitted.
+    """
+
+    live: AbstractSet[int]
+    stopping: AbstractSet[int] = frozenset()
+    joining: AbstractSet[int] = frozenset()
+
+    def admitting(self, node_id: int) -> Electorate:
+        return Electorate(self.live | {node_id}, self.stopping, self.joining - {node_id})
+
+
+class Choice(Enum):
+    # The leader stays while it may.
+    KEEP = auto()
+    # The first replica leads as soon as it may.
+    PREFERRED = auto()
+    # Anyone who is alive, rather than nobody, whatever the topic's setting says.
+    UNCLEAN = auto()
+
+
+class LogEnd(NamedTuple):
+    """Of two logs the one with the higher (last epoch, end) has all that was committed of the other."""
+
+    last_epoch: int
+    end_offset: int
+
+
+def settled(
+    state: PartitionState,
+    electorate: Electorate,
+    settings: TopicSettings,
+    *,
+    choice: Choice = Choice.KEEP,
+    new_life: bool = False,
+) -> PartitionState:
+    """`state` itself if nothing has to change. `new_life`: the leader by record is not the one that it was."""
+    isr = _remaining(state.isr, electorate)
+    if (
+        choice is Choice.KEEP
+        and not new_life
+        and isr == state.isr
+        and state.leader in isr
+        and state.leader in electorate.live
+        and not state.adding
+        and not state.removing
+        and state.min_insync_replicas == effective_min_isr(state, settings)
+    ):
+        return state
+    after = changed(state, state, isr, electorate, settings, choice=choice, new_life=new_life)
+    return state if after == state else after
+
+
+def changed(
+    before: PartitionState,
+    wanted: PartitionState,
+    isr: Iterable[int],
+    electorate: Electorate,
+    settings: TopicSettings,
+    *,
+    choice: Choice = Choice.KEEP,
+    new_life: bool = False,
+) -> PartitionState:
+    """`wanted` is `before` but for replicas, adding and removing, and `isr` shall be its ISR: the rest follows.
+
+    Who of `before` is neither in `isr` nor among the replicas of `wanted` is gone; who is in `isr` has everything.
+    """
+    wanted = _completed(wanted, _in_order(wanted.replicas, _remaining(tuple(isr), electorate)), electorate)
+    min_isr = effective_min_isr(wanted, settings)
+    isr = wanted.isr
+    eligible = _eligible(wanted.replicas, {*before.isr, *before.eligible_leaders}, isr, min_isr)
+    doubtful = tuple(r for r in before.last_known_eligible_leaders if r in wanted.replicas and r not in isr)
+    leader = _leader_of(isr, wanted, electorate, choice)
+    if leader == NO_LEADER:
+        isr = ()
+        leader, is_certain = _successor(wanted.replicas, eligible, doubtful, electorate, settings, choice)
+        if leader != NO_LEADER:
+            isr = (leader,)
+            eligible = _eligible(wanted.replicas, eligible, isr, min_isr) if is_certain else ()
+            doubtful = tuple(r for r in doubtful if r != leader) if is_certain else ()
+    lost_replicas = not set(before.replicas) <= set(wanted.replicas)
+    is_new_epoch = leader != before.leader or (leader != NO_LEADER and (new_life or lost_replicas))
+    last_known = before.leader if before.leader != NO_LEADER else before.last_known_leader
+    return replace(
+        wanted,
+        leader=leader,
+        leader_epoch=before.leader_epoch + is_new_epoch,
+        # Its order says nothing: a state that differs in that alone is not written.
+        isr=before.isr if set(isr) == set(before.isr) else isr,
+        eligible_leaders=eligible,
+        last_known_leader=last_known if leader == NO_LEADER else NO_LEADER,
+        min_insync_replicas=min_isr,
+        last_known_eligible_leaders=doubtful,
+    )
+
+
+def without(state: PartitionState, node_id: int, *, keeps_doubtful: bool) -> PartitionState:
+    """The broker does not have for sure what it had; with `keeps_doubtful` it has most of it. Settle it afterwards.
+
+    It is remembered even if others could lead: they may have gone down with it, and nobody knows yet. The leader's next
+    change of the ISR shows that it lived on, and has everything (`proven`).
+    """
+    doubtful = state.last_known_eligible_leaders
+    is_member = node_id in state.isr or node_id in state.eligible_leaders
+    if not keeps_doubtful:
+        doubtful = _less(doubtful, node_id)
+    elif is_member:
+        doubtful = (*_less(doubtful, node_id), node_id)
+    elif node_id not in doubtful:
+        return state
+    return replace(
+        state,
+        isr=_less(state.isr, node_id),
+        eligible_leaders=_less(state.eligible_leaders, node_id),
+        last_known_eligible_leaders=doubtful,
+    )
+
+
+def proven(state: PartitionState) -> PartitionState:
+    """The leader has spoken at this version: whoever came back in doubt before it is of no use any more."""
+    return replace(state, last_known_eligible_leaders=()) if state.last_known_eligible_leaders else state
+
+
+def candidates_in_doubt(state: PartitionState) -> Replicas:
+    """Those of whom the one with the highest log end shall lead, once all of them are live; usually none."""
+    if state.leader != NO_LEADER or state.isr or state.eligible_leaders:
+        return ()
+    return state.last_known_eligible_leaders
+
+
+def elected_by_log_end(
+    state: PartitionState, ends: Mapping[int, LogEnd], electorate: Electorate, settings: TopicSettings
+) -> PartitionState:
+    """`ends` of all `candidates_in_doubt`, who are live."""
+    order = state.replicas
+    winner = max(candidates_in_doubt(state), key=lambda r: (ends[r], -order.index(r)))
+    alone = replace(state, last_known_eligible_leaders=(winner,))
+    return settled(alone, electorate, settings)
+
+
+def effective_min_isr(state: PartitionState, settings: TopicSettings) -> int:
+    """At most the number of replicas, the smaller one during a reassignment: else it could stop all writing."""
+    replicas = len(state.replicas) - max(len(state.adding), len(state.removing))
+    return max(1, min(settings.min_insync_replicas, replicas))
+
+
+def new_partition(replicas: Replicas, electorate: Electorate, settings: TopicSettings) -> PartitionState | None:
+    """Of a new partition, that has nothing yet to lose: all that are alive are in sync. None: nobody is."""
+    isr = tuple(r for r in replicas if r in electorate.live and r not in electorate.stopping)
+    if not isr:
+        return None
+    state = PartitionState(isr[0], 0, isr, replicas)
+    return replace(state, min_insync_replicas=effective_min_isr(state, settings))
+
+
+def _remaining(isr: Replicas, electorate: Electorate) -> Replicas:
+    """Who is dead leaves. Who is stopping leaves too, but not as the last: until it goes it can serve.
+
+    Nobody is left if none of them could lead.
+    """
+    live, stopping, joining = electorate
+    if not all(r in live for r in isr):
+        isr = tuple(r for r in isr if r in live or r in joining)
+        if not any(r in live for r in isr):
+            return ()
+    if stopping and any(r in live and r not in stopping for r in isr):
+        return tuple(r for r in isr if r not in stopping)
+    return isr
+
+
+def _completed(state: PartitionState, isr: Replicas, electorate: Electorate) -> PartitionState:
+    """With this ISR, and without the reassignment if that is done: when all that shall stay are in sync (KIP-455)."""
+    if state.adding or state.removing:
+        target = tuple(r for r in state.replicas if r not in state.removing)
+        if all(r in isr and r in electorate.live for r in target):
+            return replace(state, isr=target, replicas=target, adding=(), removing=())
+    return replace(state, isr=isr)
+
+
+def _eligible(replicas: Replicas, have_everything: Iterable[int], isr: Replicas, min_isr: int) -> Replicas:
+    if len(isr) >= min_isr:
+        return ()
+    return tuple(r for r in replicas if r in have_everything and r not in isr)
+
+
+def _leader_of(isr: Replicas, state: PartitionState, electorate: Electorate, choice: Choice) -> int:
+    """`isr` is in the order of the replicas."""
+    able = [r for r in isr if r in electorate.live]
+    if choice is Choice.PREFERRED and state.replicas[0] in able:
+        return state.replicas[0]
+    if state.leader in able:
+        return state.leader
+    return able[0] if able else NO_LEADER
+
+
+def _successor(
+    replicas: Replicas,
+    eligible: Replicas,
+    doubtful: Replicas,
+    electorate: Electorate,
+    settings: TopicSettings,
+    choice: Choice,
+) -> tuple[int, bool]:
+    """When nobody is left in the ISR. False: it may lack something, so nobody else counts besides it."""
+    able = electorate.live - electorate.stopping
+    for replica in eligible:
+        if replica in able:
+            return replica, True
+    if not eligible and len(doubtful) == 1 and doubtful[0] in able:
+        return doubtful[0], False
+    if settings.unclean_leader_election or choice is Choice.UNCLEAN:
+        for replica in (*doubtful, *replicas):
+            if replica in able:
+                return replica, False
+    return NO_LEADER, False
+
+
+def _in_order(replicas: Replicas, members: Replicas) -> Replicas:
+    return tuple(r for r in replicas if r in members)
+
+
+def _less(members: Replicas, node_id: int) -> Replicas:
+    return tuple(r for r in members if r != node_id) if node_id in members else members
