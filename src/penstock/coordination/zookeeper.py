@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -27,8 +26,6 @@ from penstock.coordination.interface import (
 )
 from penstock.coordination.zookeeper_connection import StateChange, ZooKeeperConnection
 from penstock.errors import PenstockError, Problem
-
-logger = logging.getLogger(__name__)
 
 # ZooKeeper's own, at its root.
 _RESERVED = "zookeeper"
@@ -93,7 +90,7 @@ class ZooKeeperStore:
         self._failure: str | None = None
         self._watches: dict[object, tuple[str, Callable[[str], None]]] = {}
         self._session_watches: dict[object, Callable[[SessionState], None]] = {}
-        self._connection = ZooKeeperConnection(settings, logger, self._changed, self._seen)
+        self._connection = ZooKeeperConnection(settings, self._changed, self._seen)
 
     @classmethod
     async def open(cls, settings: CoordinationSettings) -> Self:

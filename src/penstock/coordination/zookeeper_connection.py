@@ -35,6 +35,11 @@ from penstock.config.coordination import CoordinationSettings
 from penstock.coordination.interface import SessionState
 from penstock.units import MIB
 
+logger = logging.getLogger(__name__)
+# A line for each attempt while ZooKeeper is away would be all that a log holds: changes of state are logged here.
+_kazoo_logger = logger.getChild("kazoo")
+_kazoo_logger.setLevel(logging.ERROR)
+
 # Far more than a reply of ours; what claims more is not ZooKeeper.
 _MAX_REPLY_BYTES = 64 * MIB
 # Written together. Between two writes it reads, so that replies do not pile up in the server.
@@ -66,15 +71,19 @@ class StateChange(NamedTuple):
 
 
 class _Inbox:
-    """Calls that kazoo's thread leaves for the event loop, which is woken once for all that are there."""
+    """Calls that kazoo's thread leaves for the event loop, which is woken once for all that are there.
+
+    Behind a call that is a `turn` the loop first runs what that call has begun: those who hear of a change of state
+    hear it before the next one is made.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._calls: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._calls: deque[tuple[Callable[..., None], tuple[Any, ...], bool]] = deque()
         self._woken = False
 
-    def put(self, call: Callable[..., None], *arguments: Any) -> None:
-        self._calls.append((call, arguments))
+    def put(self, call: Callable[..., None], *arguments: Any, turn: bool = False) -> None:
+        self._calls.append((call, arguments, turn))
         if not self._woken:
             self._woken = True
             # A loop that is closed has nobody left who waits.
@@ -85,8 +94,12 @@ class _Inbox:
         # First: what is put from here on, and not seen below, wakes again.
         self._woken = False
         while self._calls:
-            call, arguments = self._calls.popleft()
+            call, arguments, turn = self._calls.popleft()
             call(*arguments)
+            if turn:
+                self._woken = True
+                self._loop.call_soon(self._run)
+                return
 
 
 class _Answer:
@@ -219,7 +232,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 class _Client(KazooClient):  # type: ignore[misc]
     """`gate` is held to queue a request and to change the state, so that no request slips from one to the next."""
 
-    def __init__(self, settings: CoordinationSettings, inbox: _Inbox, logger: logging.Logger, **calls: Any) -> None:
+    def __init__(self, settings: CoordinationSettings, inbox: _Inbox, **calls: Any) -> None:
         servers = settings.coordination.servers
         handler = _Handler(len(servers))
         retry = KazooRetry(-1, _FIRST_RETRY, max_delay=_LAST_RETRY, sleep_func=handler.sleep_func)
@@ -233,7 +246,7 @@ class _Client(KazooClient):  # type: ignore[misc]
             timeout=settings.session_timeout_ms / 1000,
             handler=handler,
             connection_retry=retry,
-            logger=logger,
+            logger=_kazoo_logger,
             auth_data=[("digest", settings.zookeeper_auth.text)] if settings.zookeeper_auth else None,
             use_ssl=settings.zookeeper_tls,
             ca=settings.zookeeper_tls_ca or None,
@@ -251,7 +264,7 @@ class _Client(KazooClient):  # type: ignore[misc]
                 return
             self.generation += 1
             change = StateChange(_STATES[self.state], self._session_id, self.generation)
-            self.inbox.put(self._calls["on_state"], change, _END.get(state))
+            self.inbox.put(self._calls["on_state"], change, _END.get(state), turn=True)
 
     def on_event(self, path: str) -> None:
         self.inbox.put(self._calls["on_event"], path)
@@ -268,7 +281,6 @@ class ZooKeeperConnection:
     def __init__(
         self,
         settings: CoordinationSettings,
-        logger: logging.Logger,
         on_state: Callable[[StateChange], None],
         on_event: Callable[[str], None],
     ) -> None:
@@ -279,7 +291,7 @@ class ZooKeeperConnection:
         self._seen_generation = 0
         self._decided = asyncio.Event()
         self._stopping = False
-        self._client = _Client(settings, self._inbox, logger, on_state=self._changed, on_event=on_event)
+        self._client = _Client(settings, self._inbox, on_state=self._changed, on_event=on_event)
 
     @property
     def trouble(self) -> str:
@@ -322,6 +334,10 @@ class ZooKeeperConnection:
         self._seen_generation = change.generation
         if self._stopping:
             return
+        level = logging.INFO if change.state is SessionState.CONNECTED else logging.WARNING
+        facts = {"state": change.state.value, "session": change.session_id, "why": self.trouble}
+        logger.log(level, "zookeeper.session", extra=facts)
+        self._client.trouble = ""
         if end is not None:
             self.failure = end
         if change.state is SessionState.CONNECTED or end is not None:
