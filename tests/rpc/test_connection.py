@@ -14,11 +14,12 @@ from penstock.clock import SteppedClock
 from penstock.config.address import Address
 from penstock.later import Later
 from penstock.rpc.connection import Connection
-from penstock.rpc.core.call import Call
+from penstock.rpc.core.call import Call, fetch_call
 from penstock.rpc.core.connection import MAX_REQUESTS
 from penstock.rpc.core.unanswered import How, Unanswered
 from penstock.rpc.dial import DIAL_TIMEOUT_MS
 from penstock.units import MIB
+from penstock.wire.fetch import FetchRequest
 
 TIMEOUT_MS = 60_000
 
@@ -207,6 +208,33 @@ async def test_bytes_that_are_no_answer_end_the_connection(lie: bytes) -> None:
         peer.writer.write(lie)
         assert [how(await answer.wait()) for answer in answers] == [(How.MALFORMED, True)] * 2
         assert dialled.ends == [How.MALFORMED]
+        await peer.until_gone()
+
+
+FETCHED = b"\x00" + struct.pack(">ihi", 0, 0, 7)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        b"",
+        b"\xff\xff\xff\xff\x0f",
+        FETCHED + b"\xff\xff\xff\xff\x0f",
+        FETCHED + b"\x02" + bytes(16) + b"\xff\xff\xff\xff\x0f",
+        FETCHED + b"\x02" + bytes(16) + b"\x02" + bytes(35) + b"\xff\xff\xff\x7f\x00\x00",
+        b"\x00" + struct.pack(">ihi", 0, 31_000, 7) + b"\x01\x00",
+    ],
+)
+@on_loop
+async def test_a_fetch_answer_that_lies_ends_the_connection(lie: bytes) -> None:
+    async with connected() as (dialled, peer, _):
+        request = FetchRequest(1, 7, 500, 1, 10 * MIB, 0, 0, 0, [], [], "", None)
+        answer = dialled.connection.ask(fetch_call(request), TIMEOUT_MS)
+        number, _ = await peer.request()
+        peer.answer(number, lie)
+        failed = await answer.wait()
+        assert isinstance(failed, Unanswered)
+        assert failed.how is How.MALFORMED
         await peer.until_gone()
 
 
