@@ -13,8 +13,14 @@ from kio.static.primitive import i32Timedelta
 from tests.wire.messages import SERVED, SERVED_VERSIONS, kio_bytes, messages, sent_as
 
 from penstock.wire.lifts import LIFTS
-from penstock.wire.schemas import request_class, response_class, response_header_version
-from penstock.wire.shapes import shape_of
+from penstock.wire.schemas import (
+    VERSIONS,
+    first_flexible_version,
+    request_class,
+    response_class,
+    response_header_version,
+)
+from penstock.wire.shapes import is_flexible, shape_of
 from penstock.wire.versions import decode, request_shape, response_shape
 
 _EACH = settings(max_examples=3, deadline=None)
@@ -70,6 +76,13 @@ def replaced_throttle(response: Any, throttle_time: i32Timedelta) -> Any:
 
 def test_an_api_versions_answer_has_the_oldest_header_whatever_its_version() -> None:
     assert [response_header_version(18, version) for version in range(5)] == [0] * 5
+
+
+def test_a_version_is_flexible_where_kio_has_it_so() -> None:
+    for api_key, (oldest, newest) in VERSIONS.items():
+        for version in range(oldest, newest + 1):
+            flexible = is_flexible(request_class(api_key, version))
+            assert flexible == (version >= first_flexible_version(api_key)), (api_key, version)
 
 
 def test_response_headers_are_those_of_kio() -> None:
