@@ -29,8 +29,10 @@ class Penstock:
         complete = self._environment / "complete"
         if not complete.exists():
             _run([str(base), "-m", "venv", "--clear", str(self._environment)])
-            _run([self._python, "-m", "pip", "install", "--quiet", "--editable", str(_REPOSITORY)])
+            _run([*self._pip_install, str(_REPOSITORY)])
             complete.touch()
+        # As it is now, and with its bytecode, which a run from the sources may not be allowed to leave there.
+        _run([*self._pip_install, "--force-reinstall", "--no-deps", str(_REPOSITORY)])
 
     def launch(self, directory: Path, durability: Durability) -> Broker:
         port, http_port = free_ports(2)
@@ -46,6 +48,10 @@ class Penstock:
 
     def version(self) -> str:
         return _run([self._python, "-VV"]).strip()
+
+    @property
+    def _pip_install(self) -> list[str]:
+        return [self._python, "-m", "pip", "install", "--quiet"]
 
     @property
     def _python(self) -> str:
