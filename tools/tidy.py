@@ -27,7 +27,9 @@ TREES = ("src", "tools", "benchmarks", "examples", "tests")
 USERS = ("src", "tools", "benchmarks", "examples")
 SETTINGS = "src/penstock/config"
 # Called by asyncio on a protocol of ours.
-ASYNCIO_CALLS = "connection_made,connection_lost,get_buffer,buffer_updated,data_received,pause_writing,resume_writing"
+ASYNCIO_CALLS = (
+    "connection_made,connection_lost,get_buffer,buffer_updated,data_received,eof_received,pause_writing,resume_writing"
+)
 # Called by those who register them.
 REGISTERED = "@*.command,@*.callback,@pytest.fixture"
 

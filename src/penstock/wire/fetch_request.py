@@ -20,7 +20,6 @@ from penstock.wire.fetch import (
 from penstock.wire.leaders import append_tag
 from penstock.wire.writing import append_compact_string, append_varint
 
-OLDEST_PACKED = 17
 NEWEST_PACKED = 18
 _FIRST_WITH_HIGH_WATERMARK = 18
 
