@@ -45,7 +45,7 @@ async def cluster(memory: PowerCutDisk) -> AsyncIterator[Cluster]:
         store = EmbeddedStore.open(node.disk, "/data/coordination")
         try:
             await ensure_parents(store)
-            image = Image("cluster", [BrokerImage(1, "localhost", 9092, None)])
+            image = Image("cluster", 1, [BrokerImage(1, "localhost", 9092, None)])
             topics = Topics(store, image, 1, DEFAULT_PARTITIONS)
             topics.follow(node.replicas)
             await topics.load(new_epochs=False)

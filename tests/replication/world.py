@@ -16,6 +16,7 @@ from tests.storage.batches import headers_in
 from penstock.clock import SteppedClock
 from penstock.cluster.core.image import PartitionImage, TopicImage
 from penstock.config.log import LogSettings
+from penstock.coordination.paths import PartitionState
 from penstock.errors import Refused
 from penstock.replication.flusher import Flusher
 from penstock.replication.partition import Partition
@@ -43,7 +44,7 @@ class World:
         self, topic: str = "orders", config: Mapping[str, str] | None = None, *, as_id: UUID | None = None
     ) -> Partition:
         """The only one of this topic."""
-        image = PartitionImage(leader=1, leader_epoch=0, replicas=(1,), isr=(1,))
+        image = PartitionImage(PartitionState(leader=1, leader_epoch=0, replicas=(1,), isr=(1,)), version=0)
         await self.replicas.open_topic(TopicImage(topic, as_id or topic_id(topic), (image,), config or {}))
         found = self.replicas.find(topic, 0)
         assert isinstance(found, Partition)

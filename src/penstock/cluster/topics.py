@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 from uuid import uuid4
 
+import msgspec
+
 from penstock.cluster.core.image import INTERNAL_TOPICS, Image, PartitionImage, TopicImage
 from penstock.cluster.core.topic_rules import check_name, check_partition_count
 from penstock.config.fixed import FIXED_SETTINGS
@@ -238,7 +240,7 @@ class Topics:
             )
 
     def _partition(self) -> PartitionImage:
-        return PartitionImage(leader=self._node_id, leader_epoch=0, replicas=(self._node_id,), isr=(self._node_id,))
+        return PartitionImage(PartitionState(self._node_id, 0, (self._node_id,), (self._node_id,)), 0)
 
     async def _nodes(self, name: str) -> tuple[Node, Node]:
         topic, config = await self._store.read(topic_path(name)), await self._store.read(topic_config_path(name))
@@ -269,7 +271,8 @@ def check_config(config: Mapping[str, str]) -> None:
 
 
 def _in_next_epoch(partition: PartitionImage) -> PartitionImage:
-    return replace(partition, leader_epoch=partition.leader_epoch + 1)
+    state = msgspec.structs.replace(partition.state, leader_epoch=partition.leader_epoch + 1)
+    return PartitionImage(state, partition.version + 1)
 
 
 def _unknown(name: str) -> Refused:
@@ -277,13 +280,10 @@ def _unknown(name: str) -> Refused:
 
 
 def _state_of(topic: TopicImage) -> TopicState:
-    return TopicState(
-        topic.id,
-        tuple(PartitionState(p.leader, p.leader_epoch, p.isr, p.replicas) for p in topic.partitions),
-    )
+    return TopicState(topic.id, tuple(partition.state for partition in topic.partitions))
 
 
 def _image_of(name: str, node: Node, config: Mapping[str, str]) -> TopicImage:
     state = TOPIC.decode(node.data, topic_path(name))
-    partitions = tuple(PartitionImage(p.leader, p.leader_epoch, p.replicas, p.isr) for p in state.partitions)
+    partitions = tuple(PartitionImage(partition, node.version) for partition in state.partitions)
     return TopicImage(name, state.topic_id, partitions, config)

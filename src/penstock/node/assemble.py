@@ -96,7 +96,8 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         if store.began_empty and directories.existing():
             raise PenstockError(Problem.STORAGE_FAILED, _LOST_METADATA.format(data_dir=data_dir))
         await ensure_parents(store)
-        image = Image(await cluster_id_of(store), [_this_broker(settings)])
+        image = Image(await cluster_id_of(store), settings.node.node_id, [_this_broker(settings)])
+        image.controller_id = settings.node.node_id
         topics = Topics(store, image, settings.node.node_id, settings.topics.num_partitions)
         syncs, reads, upkeep = (
             stack.enter_context(ThreadPoolExecutor(threads, thread_name_prefix=name))

@@ -6,15 +6,33 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from penstock.coordination.paths import NO_EPOCH, NO_LEADER, PartitionState
+
 INTERNAL_TOPICS = frozenset({"__consumer_offsets"})
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
+    """A partition's node of the store: the version is the partition epoch."""
+
+    state: PartitionState
+    version: int
+
+    @property
+    def leader(self) -> int:
+        return self.state.leader
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.state.leader_epoch
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        return self.state.isr
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        return self.state.replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +53,34 @@ class BrokerImage:
     host: str
     port: int
     rack: str | None
+    # Brokers of one machine share it: a failure domain.
+    machine: str = ""
+    broker_epoch: int = NO_EPOCH
+    # Registered, admitted in this epoch, not known to be dead: it may lead and be in sync.
+    is_live: bool = True
 
 
 class Image:
     """Read by everyone; written only by whoever follows the coordination store."""
 
-    def __init__(self, cluster_id: str, brokers: Iterable[BrokerImage] = ()) -> None:
+    def __init__(self, cluster_id: str, node_id: int, brokers: Iterable[BrokerImage] = ()) -> None:
         self.cluster_id = cluster_id
-        self.brokers = {broker.node_id: broker for broker in brokers}
+        # This broker.
+        self.node_id = node_id
+        # NO_LEADER while there is none.
+        self.controller_id = NO_LEADER
+        # Those that are known, also those that are away.
+        self.brokers: Mapping[int, BrokerImage] = {}
+        # Epochs of the brokers that may be in an ISR.
+        self.live_epochs: Mapping[int, int] = {}
         self._topics: dict[str, TopicImage] = {}
         self._names: dict[UUID, str] = {}
+        self.put_brokers(brokers)
 
-    @property
-    def controller_id(self) -> int:
-        return min(self.brokers, default=-1)
+    def put_brokers(self, brokers: Iterable[BrokerImage]) -> None:
+        """All that are known now. What was read before stays as it is, so that a reader may compare."""
+        self.brokers = {broker.node_id: broker for broker in brokers}
+        self.live_epochs = {broker.node_id: broker.broker_epoch for broker in self.brokers.values() if broker.is_live}
 
     def topic(self, name: str) -> TopicImage | None:
         return self._topics.get(name)
