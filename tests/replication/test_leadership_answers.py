@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from tests.replication.leader import EPOCH, LAG_MS, Leader, joining, state
 
 from penstock.coordination.paths import PartitionState
 from penstock.errors import Problem, Refused
-from penstock.replication.core.in_sync import RETRY_MS, Altered, Declined, Member, Proposal, Unanswered
+from penstock.replication.core.in_sync import RETRY_MS, STALE_RETRY_MS, Altered, Declined, Member, Proposal, Unanswered
 from penstock.replication.core.leadership import Outcome
 from penstock.storage.core.leader_epochs import EpochEnd
 
@@ -49,13 +50,22 @@ def test_a_stale_leader_waits_for_the_state_it_does_not_know() -> None:
     leader.answer(joining(leader, 2), Declined.STALE_VERSION)
     assert leader.core.needs_state
     leader.write()
-    assert leader.wait(10 * RETRY_MS) is None
+    assert leader.wait(STALE_RETRY_MS - 1) is None
     assert leader.high_watermark == 10
     del leader.live[2]
     leader.core.on_state(state(1), 8, leader.now_ms)
     assert not leader.core.needs_state
     assert leader.wait(LAG_MS) is None
     assert leader.high_watermark == 11
+
+
+def test_a_controller_that_was_behind_is_asked_again() -> None:
+    leader = Leader(state(1))
+    leader.answer(joining(leader, 2), Declined.FENCED)
+    leader.fetch(2, 10)
+    again = leader.wait(STALE_RETRY_MS)
+    assert again is not None
+    assert again.isr == (Member(1), Member(2, 102))
 
 
 def test_a_late_answer_to_an_earlier_attempt_settles_nothing() -> None:
@@ -69,6 +79,16 @@ def test_a_late_answer_to_an_earlier_attempt_settles_nothing() -> None:
     assert leader.core.recorded == Altered(state(1, 2), 8)
     leader.answer(second, Altered(state(1, 2, 3), 7))
     assert leader.core.recorded == Altered(state(1, 2), 8)
+
+
+def test_it_tells_the_controller_that_it_lives_when_that_remembers_others_in_doubt() -> None:
+    leader = Leader(state(1, 2))
+    leader.fetch(2, 10)
+    recorded = replace(state(1, 2), last_known_eligible_leaders=(3,))
+    outcome = leader.core.on_state(recorded, 8, 0)
+    assert outcome.proposal is not None
+    assert outcome.proposal.isr == (Member(1), Member(2))
+    assert leader.answer(outcome.proposal, Altered(state(1, 2), 9)) is None
 
 
 def test_nothing_is_proposed_while_the_session_is_in_doubt() -> None:

@@ -44,8 +44,12 @@ class SimulatedLog:
         self.durable_offset = 0
         self.epochs = LeaderEpochs()
         self.producers = ProducerStates()
+        # A sync that was begun before one of them says nothing of what was written since.
+        self.truncations = 0
         # The entry at `start_offset` comes first.
         self.entries: list[Entry] = []
+        # Of deleted records: what a snapshot would keep of their producers.
+        self._deleted: list[Entry] = []
 
     def entry(self, offset: int) -> Entry:
         return self.entries[offset - self.start_offset]
@@ -85,16 +89,20 @@ class SimulatedLog:
             self.end_offset = offset
             self.epochs.cut_end(offset)
             self._rebuild_producers()
+        self.truncations += 1
         self.durable_offset = self.end_offset
 
     def restart_at(self, offset: int) -> None:
+        self.truncations += 1
         self.entries = []
+        self._deleted = []
         self.start_offset = self.end_offset = self.durable_offset = offset
         self.epochs = LeaderEpochs()
         self.producers = ProducerStates()
 
     def move_start(self, offset: int) -> None:
         if offset > self.start_offset:
+            self._deleted += self.entries[: offset - self.start_offset]
             del self.entries[: offset - self.start_offset]
             self.start_offset = offset
             self.epochs.cut_start(offset)
@@ -116,6 +124,7 @@ class SimulatedLog:
 
     def _rebuild_producers(self) -> None:
         self.producers = ProducerStates()
-        for place, entry in enumerate(self.entries):
+        first = self.start_offset - len(self._deleted)
+        for place, entry in enumerate((*self._deleted, *self.entries), first):
             if entry.value.header.producer_id >= 0:
-                self.producers.record(entry.value.header, self.start_offset + place, 0, 0)
+                self.producers.record(entry.value.header, place, 0, 0)

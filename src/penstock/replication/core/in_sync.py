@@ -12,9 +12,22 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from penstock.coordination.paths import NO_EPOCH, PartitionState
+from penstock.errors import Problem
 
 # Between a proposal without an answer, or one that was declined, and the next.
 RETRY_MS = 500
+# After one that was declined because of a state that is not known here yet. That comes by itself; should it not, the
+# controller was behind.
+STALE_RETRY_MS = 5_000
+# All others, such as NOT_CONTROLLER, say nothing of what another controller did with it.
+_ENDED = {
+    Problem.FENCED_LEADER_EPOCH,
+    Problem.STALE_BROKER_EPOCH,
+    Problem.NEW_LEADER_ELECTED,
+    Problem.INVALID_REQUEST,
+    Problem.UNKNOWN_TOPIC_ID,
+    Problem.UNKNOWN_TOPIC_OR_PARTITION,
+}
 
 
 class Member(NamedTuple):
@@ -76,14 +89,14 @@ class InSync:
         self.maximal = self.recorded
         # Additions of proposals that are not on their way any more, of which a copy may still be taken.
         self.doubtful: frozenset[int] = frozenset()
-        # The controller knows better: nothing is proposed before a later state has come.
+        # The controller knows a later state.
         self.is_stale = False
         self._pending: Proposal | None = None
         self._attempts = 0
         self._not_before_ms = 0
 
     def may_propose(self, now_ms: int) -> bool:
-        return self._pending is None and not self.is_stale and now_ms >= self._not_before_ms
+        return self._pending is None and now_ms >= self._not_before_ms
 
     def propose(self, members: tuple[Member, ...]) -> Proposal:
         """Additions count from now on; removals not before the controller has recorded them."""
@@ -97,10 +110,10 @@ class InSync:
         if proposal != self._pending:
             return False
         self._pending = None
-        self._not_before_ms = now_ms + RETRY_MS
         # Also when it was declined: a copy of it, or of an attempt before it, may still be on its way.
         self.doubtful = self.maximal - self.recorded
         self.is_stale = answer in (Declined.STALE_VERSION, Declined.FENCED)
+        self._not_before_ms = now_ms + (STALE_RETRY_MS if self.is_stale else RETRY_MS)
         return True
 
     def adopt(self, state: PartitionState, version: int) -> None:
@@ -112,3 +125,14 @@ class InSync:
         self.is_stale = False
         self._pending = None
         self._not_before_ms = 0
+
+
+def answer_of(problem: Problem | None) -> Declined | Unanswered:
+    """What an error of AlterPartition means for the proposal; None: no answer came."""
+    if problem is Problem.INELIGIBLE_REPLICA:
+        return Declined.INELIGIBLE_REPLICA
+    if problem is Problem.INVALID_UPDATE_VERSION:
+        return Declined.STALE_VERSION
+    if problem in _ENDED:
+        return Declined.FENCED
+    return Unanswered.UNANSWERED
