@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 import uvloop
@@ -35,11 +36,28 @@ def with_zookeeper(settings: CoordinationSettings, use: Callable[[ZooKeeperStore
     async def life() -> T:
         store = await ZooKeeperStore.open(settings)
         try:
-            return await use(store)
+            # pytest's own limit does not reach into this loop.
+            async with asyncio.timeout(60):
+                return await use(store)
         finally:
             await store.close()
 
     return uvloop.run(life())
+
+
+def with_two(settings: CoordinationSettings, use: Callable[[ZooKeeperStore, ZooKeeperStore], Awaitable[None]]) -> None:
+    """Two sessions, as two brokers have."""
+
+    async def lives() -> None:
+        async with AsyncExitStack() as stack:
+            first = await ZooKeeperStore.open(settings)
+            stack.push_async_callback(first.close)
+            second = await ZooKeeperStore.open(settings)
+            stack.push_async_callback(second.close)
+            async with asyncio.timeout(60):
+                await use(first, second)
+
+    uvloop.run(lives())
 
 
 async def until(condition: Callable[[], bool], seconds: float = 15) -> None:

@@ -52,7 +52,8 @@ def _server(text: str) -> Address:
 
 def _chroot(path: str) -> str:
     names = path.removesuffix("/").split("/")
-    plain = path.isascii() and path.isprintable() and " " not in path
+    # A comma or a colon: more servers behind the chroot.
+    plain = path.isascii() and path.isprintable() and not any(letter in " ,:?#@" for letter in path)
     if not plain or len(path) > _MAX_CHROOT_BYTES or any(name in ("", ".", "..", "zookeeper") for name in names):
         raise ValueError(path)
     return "/" + "/".join(names)
@@ -65,6 +66,7 @@ class Credentials:
     text: str = ""
 
     wanted: ClassVar[str] = "USER:PASSWORD, or nothing"
+    is_secret: ClassVar[bool] = True
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -24,7 +24,7 @@ class Setting:
     """What is known about one setting; read from a section with `settings_of`.
 
     `kind` is bool, int, float, str, or a type with `parse(text)`, which raises ValueError, and `wanted`, which says
-    what it takes.
+    what it takes. What must not be seen has `is_secret` and hides itself in `str`.
     """
 
     name: str
@@ -64,7 +64,8 @@ class Setting:
             raise self._refuse(text, wanted) from None
 
     def _refuse(self, text: str, wanted: str) -> PenstockError:
-        return PenstockError(Problem.INVALID_CONFIG, f"{self.name}={text!r} is not valid: it must be {wanted}")
+        shown = "…" if getattr(self.kind, "is_secret", False) else repr(text)
+        return PenstockError(Problem.INVALID_CONFIG, f"{self.name}={shown} is not valid: it must be {wanted}")
 
     def show(self, value: Any) -> str:
         return str(value).lower() if self.kind is bool else str(value)

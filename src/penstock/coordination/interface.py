@@ -135,3 +135,6 @@ class Store(Protocol):
     @property
     def failure(self) -> str | None:
         """Why it works no more until the process is started again, and what to do."""
+
+    async def close(self) -> None:
+        """Ends the session and lets go of everything."""

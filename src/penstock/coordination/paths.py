@@ -13,6 +13,8 @@ import msgspec
 from penstock.coordination.interface import Create, Store
 from penstock.errors import PenstockError, Problem
 
+# The first node of a store, so what has nodes but not this one is somebody else's.
+FORMAT = "/format"
 TOPICS = "/topics"
 TOPIC_CONFIGS = "/configs/topics"
 PRODUCER_IDS = "/producer-ids"
@@ -29,6 +31,8 @@ _PARENTS = (TOPICS, "/configs", TOPIC_CONFIGS, "/brokers", REGISTRATIONS, BROKER
 
 NO_LEADER = -1
 NO_EPOCH = -1
+# Of all nodes together; grows when an earlier release would misread one of them.
+CURRENT_FORMAT = 1
 
 
 class PartitionState(msgspec.Struct, frozen=True):
@@ -67,7 +71,9 @@ class Registration(msgspec.Struct, frozen=True):
     machine: str
     rack: str | None
     directory_id: UUID
-    # Whether the run before ended with everything synced.
+    # Whether the disk has all that was acknowledged up to the admitted epoch and since: no run ended unsynced that was
+    # not admitted after it. So a broker that begins after an unclean stop says False until it has been admitted, also
+    # when its session ends meanwhile, and also in its next life.
     clean: bool
 
 
@@ -90,6 +96,10 @@ class ControllerState(msgspec.Struct, frozen=True):
 
 class ControllerEpoch(msgspec.Struct, frozen=True):
     epoch: int
+
+
+class StoreFormat(msgspec.Struct, frozen=True):
+    format: int
 
 
 class ConfigValues(msgspec.Struct, frozen=True):
@@ -131,6 +141,7 @@ TOPIC = Codec(TopicState)
 CONFIGS = Codec(ConfigValues)
 PRODUCER_ID = Codec(ProducerIdState)
 CLUSTER = Codec(ClusterIdentity)
+STORE_FORMAT = Codec(StoreFormat)
 PARTITION = Codec(PartitionState)
 REGISTRATION = Codec(Registration)
 BROKER_STATE = Codec(BrokerState)

@@ -25,6 +25,7 @@ from penstock.coordination.interface import (
     Unwatch,
 )
 from penstock.coordination.zookeeper_connection import StateChange, ZooKeeperConnection
+from penstock.coordination.zookeeper_tls import check_tls
 from penstock.errors import PenstockError, Problem
 
 # ZooKeeper's own, at its root.
@@ -94,7 +95,8 @@ class ZooKeeperStore:
 
     @classmethod
     async def open(cls, settings: CoordinationSettings) -> Self:
-        """Raises PenstockError(STORE_UNAVAILABLE) when no server answers in time. Writes nothing."""
+        """Raises PenstockError: STORE_UNAVAILABLE when no server answers in time, INVALID_CONFIG. Writes nothing."""
+        check_tls(settings)
         store = cls(settings)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(store.close)
@@ -164,20 +166,26 @@ class ZooKeeperStore:
             # To ZooKeeper a version of -1 is any.
             if not isinstance(change, Create) and not 0 <= change.version < 2**31:
                 raise _conflict(kazoo.BadVersionError, change)
-        while changes:
-            missing = list(self._missing_root)
-            above = [protocol.Create(path, b"", self._acl, 0) for path in missing]
-            transaction = protocol.Transaction([*above, *map(self._operation, changes)])
-            results = await self._ask(transaction, "a commit")
-            failed = next((at for at, result in enumerate(results) if _is_reason(result)), None)
-            if failed is None:
-                self._missing_root = []
-                break
-            if failed >= len(missing):
-                raise self._refusal(results[failed], changes[failed - len(missing)])
-            # Somebody else made it meanwhile; nothing was done.
-            await self._look_for_root()
+        if changes:
+            await self._commit(changes)
         return [_version_after(change) for change in changes]
+
+    async def _commit(self, changes: Sequence[Change]) -> None:
+        missing = list(self._missing_root)
+        above = [protocol.Create(path, b"", self._acl, 0) for path in missing]
+        transaction = protocol.Transaction([*above, *map(self._operation, changes)])
+        results = await self._ask(transaction, "a commit")
+        failed = next((at for at, result in enumerate(results) if _is_reason(result)), None)
+        if failed is None:
+            self._missing_root = []
+        elif failed >= len(missing):
+            raise self._refusal(results[failed], changes[failed - len(missing)])
+        elif isinstance(results[failed], kazoo.NodeExistsError):
+            # Somebody else made it meanwhile, so nothing was done. Each time at least one is missing less.
+            self._missing_root = missing[failed + 1 :]
+            await self._commit(changes)
+        else:
+            raise self._refusal(results[failed], None, f"to make {missing[failed]}")
 
     def watch(self, prefix: str, callback: Callable[[str], None]) -> Unwatch:
         key = object()

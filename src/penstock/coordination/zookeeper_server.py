@@ -5,6 +5,7 @@ Its jars come with pyspark or Debian's `zookeeper` package, so nothing has to be
 
 from __future__ import annotations
 
+import functools
 import glob
 import importlib.util
 import os
@@ -190,11 +191,16 @@ def java() -> str:
     advice = f"install Java {_OLDEST_JAVA} or newer (apt-get install openjdk-17-jre-headless)"
     if path is None or not os.path.exists(path):
         raise PenstockError(Problem.INVALID_CONFIG, f"ZooKeeper needs Java, which is not here: {advice}")
-    told = subprocess.run([path, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(?:1\.)?(\d+)', told)
-    if version is None or int(version[1]) < _OLDEST_JAVA:
+    if _java_version(path) < _OLDEST_JAVA:
         raise PenstockError(Problem.INVALID_CONFIG, f"ZooKeeper needs a newer Java than {path}: {advice}")
     return path
+
+
+@functools.cache
+def _java_version(path: str) -> int:
+    told = subprocess.run([path, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    return int(found[1]) if found else 0
 
 
 def jars() -> list[str]:

@@ -1,0 +1,18 @@
+"""The store that the settings name."""
+
+from __future__ import annotations
+
+import os
+
+from penstock.config.coordination import CoordinationSettings
+from penstock.coordination.data_directory import EMBEDDED_STORE
+from penstock.coordination.embedded import EmbeddedStore
+from penstock.coordination.zookeeper import ZooKeeperStore
+from penstock.disk.interface import Disk
+
+
+async def open_store(settings: CoordinationSettings, disk: Disk, data_dir: str) -> EmbeddedStore | ZooKeeperStore:
+    """Raises PenstockError that says why there is none. Whoever opens it closes it."""
+    if settings.coordination.is_embedded:
+        return EmbeddedStore.open(disk, os.path.join(data_dir, EMBEDDED_STORE))
+    return await ZooKeeperStore.open(settings)
