@@ -1,0 +1,229 @@
+"""Moves for brokers that joined, loads that grew apart and internal topics with too few replicas."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.cluster.planning import (
+    applied,
+    check_no_closer,
+    check_rules,
+    closeness,
+    flat,
+    fleets,
+    holdings,
+    placed_at_random,
+    placed_evenly,
+    taking,
+)
+
+from penstock.cluster.core.drain import drain
+from penstock.cluster.core.fleet import Broker
+from penstock.cluster.core.moves import fair_share, raise_replication, rebalance
+from penstock.cluster.core.plan import PlacedPartition, Plan
+from penstock.errors import PenstockError, Problem
+from penstock.units import GIB
+
+
+def bytes_after(plan: Plan) -> dict[int, int]:
+    return {change.node_id: change.after.size_bytes for change in plan.brokers}
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), brokers=fleets(least=2))
+def test_what_joins_takes_no_more_than_its_share(data: st.DataObject, brokers: list[Broker]) -> None:
+    partitions = data.draw(placed_at_random(brokers))
+    joined = data.draw(st.sets(st.integers(0, len(brokers) - 1)))
+    plan = check_rules(lambda those, these: fair_share(those, these, joined), brokers, partitions)
+    check_no_closer(brokers, plan)
+    takers = taking(brokers)
+    before, after = holdings(brokers, partitions), bytes_after(plan)
+    share = sum(before[node_id].size_bytes for node_id in takers) / max(len(takers), 1)
+    for move in plan.moves:
+        assert joined.issuperset(move.adding)
+        assert joined.isdisjoint(move.removing)
+        assert len(move.replicas) == len(move.before)
+    for node_id in joined:
+        assert after[node_id] <= max(share, before[node_id].size_bytes)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    broker_count=st.integers(2, 9),
+    partition_count=st.integers(1, 80),
+    largest=st.sampled_from([1, 10, 1000]),
+    seed=st.integers(0, 1000),
+    data=st.data(),
+)
+def test_a_new_broker_gets_close_to_its_share_of_the_bytes(
+    broker_count: int, partition_count: int, largest: int, seed: int, data: st.DataObject
+) -> None:
+    numbers = Random(seed)
+    brokers, old = flat(broker_count), flat(broker_count - 1)
+    partitions = placed_evenly(
+        old, partition_count, data.draw(st.integers(1, min(3, len(old)))), lambda _: numbers.randint(1, largest)
+    )
+    newest = broker_count - 1
+    plan = fair_share(brokers, partitions, {newest})
+    total = sum(holding.size_bytes for holding in holdings(brokers, partitions).values())
+    heaviest = max(partition.size_bytes for partition in partitions)
+    assert plan.size_bytes == bytes_after(plan)[newest]
+    assert plan.size_bytes <= total / broker_count
+    assert plan.size_bytes > total / broker_count - heaviest
+
+
+def test_a_fourth_broker_takes_a_quarter_and_gives_it_back() -> None:
+    numbers = Random(4)
+    partitions = placed_evenly(flat(3), 300, 3, lambda _: numbers.randint(1, 2000))
+    total = 3 * sum(partition.size_bytes for partition in partitions)
+    plan = fair_share(flat(4), partitions, {3})
+    assert 0.245 * total < plan.size_bytes <= 0.25 * total
+    newest = plan.brokers[3].after
+    assert 200 < newest.replicas < 250, "its share of the replicas, not the few largest"
+    assert 70 <= newest.leaders <= 80
+    returned = drain(flat(4), applied(partitions, plan), 3)
+    assert returned.size_bytes == plan.size_bytes
+    assert bytes_after(returned)[3] == 0
+    assert max(bytes_after(returned).values()) <= 1.01 * total / 3
+
+
+def test_partitions_of_unknown_size_are_shared_by_their_number() -> None:
+    partitions = [
+        *placed_evenly(flat(3), 30, 1, lambda _: 0),
+        *(replace(each, topic="large") for each in placed_evenly(flat(3), 12, 1, lambda _: 100)),
+    ]
+    plan = fair_share(flat(4), partitions, {3})
+    assert Counter(move.topic for move in plan.moves) == {"topic": 7, "large": 3}
+    assert plan.size_bytes == 300
+
+
+def test_a_broker_in_a_rack_of_two_shares_with_its_rack_alone() -> None:
+    brokers = [replace(broker, rack=rack) for broker, rack in zip(flat(4), "abcc", strict=True)]
+    partitions = placed_evenly(brokers[:3], 40, 3, lambda _: 10)
+    plan = fair_share(brokers, partitions, {3})
+    assert bytes_after(plan) == {0: 400, 1: 400, 2: 200, 3: 200}
+
+
+def test_dead_and_draining_brokers_neither_give_nor_take() -> None:
+    brokers = flat(5)
+    partitions = placed_evenly(brokers[:4], 40, 1, lambda _: 10)
+    brokers[0], brokers[1] = replace(brokers[0], live=False), replace(brokers[1], draining=True)
+    plan = fair_share(brokers, partitions, {4})
+    # Partitions whose only replica is on the dead broker cannot be copied, and count for nobody.
+    assert bytes_after(plan) == {0: 100, 1: 100, 2: 70, 3: 70, 4: 60}
+    assert fair_share(brokers, partitions, {0, 1}).moves == ()
+
+
+def test_no_more_goes_to_a_broker_than_its_disk_has_room_for() -> None:
+    brokers = [*flat(3), replace(flat(4)[3], free_bytes=GIB)]
+    partitions = placed_evenly(brokers[:3], 80, 1, lambda _: GIB // 10)
+    plan = fair_share(brokers, partitions, {3})
+    assert len(plan.moves) == 9
+    assert rebalance(brokers, partitions).size_bytes <= 0.9 * GIB
+
+
+def test_a_broker_that_nobody_knows_cannot_have_joined() -> None:
+    with pytest.raises(PenstockError, match="broker 7 does not exist") as refused:
+        fair_share(flat(3), [], {7})
+    assert refused.value.problem is Problem.INVALID_REQUEST
+
+
+@settings(max_examples=250, deadline=None)
+@given(data=st.data(), brokers=fleets())
+def test_rebalancing_makes_nothing_worse(data: st.DataObject, brokers: list[Broker]) -> None:
+    partitions = data.draw(placed_at_random(brokers))
+    plan = check_rules(rebalance, brokers, partitions)
+    check_no_closer(brokers, plan)
+    takers = taking(brokers)
+    before, after = holdings(brokers, partitions), bytes_after(plan)
+    for move in plan.moves:
+        assert takers.issuperset(move.removing)
+        assert len(move.replicas) == len(move.before)
+    assert sum(after[node_id] ** 2 for node_id in takers) <= sum(before[node_id].size_bytes ** 2 for node_id in takers)
+
+
+@settings(max_examples=60, deadline=None)
+@given(broker_count=st.integers(2, 8), seed=st.integers(0, 10_000), replication_factor=st.integers(1, 2))
+def test_rebalancing_ends_within_a_tenth_and_moves_only_what_is_too_much(
+    broker_count: int, seed: int, replication_factor: int
+) -> None:
+    """Partitions are small enough here that a tenth can always be reached."""
+    numbers = Random(seed)
+    brokers = flat(broker_count)
+    favourites = [numbers.randint(1, 10) for _ in brokers]
+    partitions = []
+    for number in range(60 * broker_count):
+        node_ids = numbers.choices(range(broker_count), favourites, k=20)
+        replicas = tuple(dict.fromkeys(node_ids))[:replication_factor]
+        partitions.append(PlacedPartition("topic", number, replicas, replicas, numbers.randint(1, 10)))
+    plan = check_rules(rebalance, brokers, partitions)
+    before = [holding.size_bytes for holding in holdings(brokers, partitions).values()]
+    mean = sum(before) / broker_count
+    # With two replicas on two brokers nothing can move at all.
+    if replication_factor < broker_count:
+        assert all(0.9 * mean <= size_bytes <= 1.1 * mean for size_bytes in bytes_after(plan).values())
+    assert plan.size_bytes <= sum(max(0, size_bytes - mean) for size_bytes in before)
+
+
+def test_what_is_within_a_tenth_stays() -> None:
+    sizes = {0: 109, 1: 100, 2: 91}
+    partitions = [
+        PlacedPartition("topic", 10 * node_id + number, (node_id,), (node_id,), size_bytes)
+        for node_id, total in sizes.items()
+        for number, size_bytes in enumerate([1] * 9 + [total - 9])
+    ]
+    assert rebalance(flat(3), partitions).moves == ()
+    assert rebalance(flat(3), partitions, tolerance=0.05).size_bytes == 4
+
+
+def test_one_giant_is_not_passed_around() -> None:
+    giant = PlacedPartition("giant", 0, (0,), (0,), 10_000)
+    partitions = [giant, *placed_evenly(flat(4), 40, 1, lambda _: 10)]
+    plan = rebalance(flat(4), partitions)
+    assert all(move.topic != "giant" for move in plan.moves)
+    assert bytes_after(plan)[0] == 10_000, "it is alone, and that is as even as it gets"
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), brokers=fleets())
+def test_internal_topics_grow_and_keep_the_replicas_they_have(data: st.DataObject, brokers: list[Broker]) -> None:
+    partitions = data.draw(placed_at_random(brokers))
+    plan = check_rules(lambda those, these: raise_replication(those, these, {"x", "y"}), brokers, partitions)
+    takers = taking(brokers)
+    for move in plan.moves:
+        assert move.topic in ("x", "y")
+        assert set(move.replicas) > set(move.before)
+        assert len(move.replicas) == min(3, len(takers.union(move.before)))
+    grown = {(move.topic, move.partition) for move in plan.moves}
+    live = {broker.node_id for broker in brokers if broker.live}
+    for partition in partitions:
+        if partition.topic in ("x", "y") and (partition.topic, partition.partition) not in grown:
+            can_move = not partition.moving and live.intersection(partition.isr)
+            assert not can_move or len(partition.replicas) >= 3 or takers.issubset(partition.replicas)
+
+
+def test_an_internal_topic_follows_the_brokers_up_to_three() -> None:
+    partitions = [PlacedPartition("__consumer_offsets", number, (0,), (0,)) for number in range(50)]
+    partitions += [PlacedPartition("mine", number, (0,), (0,)) for number in range(100)]
+    for broker_count, replication_factor in ((1, 1), (2, 2), (3, 3), (4, 3)):
+        plan = raise_replication(flat(broker_count), partitions, {"__consumer_offsets"})
+        partitions = applied(partitions, plan)
+        offsets = [partition for partition in partitions if partition.topic == "__consumer_offsets"]
+        assert {len(partition.replicas) for partition in offsets} == {replication_factor}
+        leaders = Counter(partition.replicas[0] for partition in offsets)
+        if plan.moves:
+            assert max(leaders.values()) - min(leaders.values()) <= 1
+            assert len(leaders) == broker_count
+    assert all(partition.replicas == (0,) for partition in partitions if partition.topic == "mine")
+
+
+def test_new_replicas_of_an_internal_topic_go_to_other_racks() -> None:
+    brokers = [replace(broker, rack=rack) for broker, rack in zip(flat(5), "aaabc", strict=True)]
+    partitions = [PlacedPartition("__consumer_offsets", number, (number % 3,), (number % 3,)) for number in range(9)]
+    for move in raise_replication(brokers, partitions, {"__consumer_offsets"}).moves:
+        assert closeness(brokers, move.replicas) == (0, 0)
