@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, TypeVar
 
+import pytest
 import uvloop
 
 from penstock.config.coordination import CoordinationSettings
@@ -14,6 +16,7 @@ from penstock.coordination.embedded import EmbeddedStore
 from penstock.coordination.interface import Node, Store
 from penstock.coordination.zookeeper import ZooKeeperStore
 from penstock.disk.interface import Disk
+from penstock.errors import PenstockError, Problem
 
 T = TypeVar("T")
 Life = Callable[[Callable[[Store], Awaitable[Any]]], Any]
@@ -58,6 +61,17 @@ def with_two(settings: CoordinationSettings, use: Callable[[ZooKeeperStore, ZooK
                 await use(first, second)
 
     uvloop.run(lives())
+
+
+def refused_start(settings: CoordinationSettings, reason: str) -> str:
+    """What an attempt to open the store says; on a busy machine it may take a longer one to find out why."""
+    for timeout_ms in (200, 1_000, 5_000, 20_000):
+        with pytest.raises(PenstockError) as caught:
+            uvloop.run(ZooKeeperStore.open(replace(settings, connection_timeout_ms=timeout_ms)))
+        assert caught.value.problem is Problem.STORE_UNAVAILABLE
+        if reason.lower() in str(caught.value).lower():
+            return str(caught.value)
+    raise AssertionError(f"not {reason!r}, but {caught.value}")
 
 
 async def until(condition: Callable[[], bool], seconds: float = 15) -> None:

@@ -95,6 +95,12 @@ def test_what_no_store_can_hold_is_refused(life: Life) -> None:
         await store.commit([Create("/a", b"")])
         for path in BAD_PATHS:
             assert (await refused(store, [Create(path, b"")])).problem is Problem.INVALID_REQUEST
+            if path != "/":
+                for call in (store.read(path), store.read_many(["/a", path]), store.children(path)):
+                    with pytest.raises(PenstockError, match="not a path"):
+                        await call
+                with pytest.raises(PenstockError, match="not a path"):
+                    store.watch(path, print)
         largest = bytes(MAX_NODE_BYTES)
         await store.commit([Replace("/a", largest, 0)])
         node = await store.read("/a")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
-from tests.coordination.stores import everything, plain, with_store
+from tests.coordination.stores import as_they_are, everything, plain, with_store
 from tests.disk.faults import FaultyDisk
 
+from penstock.coordination.core.frames import frame
 from penstock.coordination.embedded import EmbeddedStore
 from penstock.coordination.interface import Change, Create, Node, Remove, Replace
 from penstock.disk.local import LocalDisk
@@ -200,6 +202,18 @@ def test_it_tells_that_it_began_empty_until_something_is_in_it(tmp_path: Path) -
     for file in tmp_path.iterdir():
         file.unlink()
     assert with_store(DISK, str(tmp_path), look)
+
+
+def test_a_store_of_an_earlier_release_is_read(tmp_path: Path) -> None:
+    """Its nodes had neither a creation id nor an owner, its snapshots no highest id."""
+    nodes = [["/a", b"1", 3], ["/b", b"", 0]]
+    (tmp_path / "snapshot").write_bytes(frame(1, msgspec.msgpack.encode([1, nodes])))
+    changes = [["/a", b"2", 4], ["/b", None, 0], ["/c", b"3", 0]]
+    (tmp_path / f"journal-{1:020}").write_bytes(frame(1, msgspec.msgpack.encode(changes)))
+    expected = {"/a": Node(b"2", 4), "/c": Node(b"3", 0)}
+    assert with_store(DISK, str(tmp_path), as_they_are) == expected
+    with_store(DISK, str(tmp_path), lambda store: store.commit([Create("/d", b"")]))
+    assert with_store(DISK, str(tmp_path), as_they_are) == expected | {"/d": Node(b"", 0, created=1)}
 
 
 def test_a_crash_in_the_first_start_is_no_loss(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from penstock.coordination.core.limits import check_readable
 from penstock.coordination.core.tree import Draft, Tree, Write
 from penstock.coordination.interface import Change, Node, SessionState, Unwatch
 from penstock.coordination.journal import Journal
+from penstock.coordination.watches import Watches
 from penstock.disk.interface import Disk
 from penstock.errors import PenstockError, Problem
 from penstock.units import MIB
@@ -41,7 +43,7 @@ class EmbeddedStore:
         self._tree = tree
         self._waiting: list[_Waiting] = []
         self._writing: asyncio.Task[None] | None = None
-        self._watches: dict[object, tuple[str, Callable[[str], None]]] = {}
+        self._watches = Watches()
         # One thread: the journal is written by one at a time, and the loop never waits for the device.
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordination")
         self._closed = False
@@ -82,15 +84,17 @@ class EmbeddedStore:
         return lambda: None
 
     async def read(self, path: str) -> Node | None:
+        check_readable(path)
         return self._tree.read(path)
 
     async def read_many(self, paths: Sequence[str]) -> list[Node | None]:
-        return [self._tree.read(path) for path in paths]
+        return [await self.read(path) for path in paths]
 
     async def sync(self) -> None:
         """Everything that was answered shows already."""
 
     async def children(self, path: str) -> list[str]:
+        check_readable(path)
         return sorted(self._tree.child_names(path))
 
     async def commit(self, changes: Sequence[Change]) -> list[int]:
@@ -104,9 +108,7 @@ class EmbeddedStore:
         return await waiting.answer
 
     def watch(self, prefix: str, callback: Callable[[str], None]) -> Unwatch:
-        key = object()
-        self._watches[key] = (prefix, callback)
-        return lambda: self._watches.pop(key, None) and None
+        return self._watches.add(prefix, callback)
 
     async def close(self) -> None:
         """Finishes what waits, then lets go of the files."""
@@ -149,7 +151,7 @@ class EmbeddedStore:
             return
         self._tree.apply(draft.writes)
         for path in {write.path: None for write in draft.writes}:
-            self._notify(path)
+            self._watches.notify(path)
         for waiting, outcome in zip(group, outcomes, strict=True):
             _answer(waiting.answer, outcome)
         if self._journal.is_full:
@@ -162,11 +164,6 @@ class EmbeddedStore:
         except PenstockError:
             # The journal now refuses every commit with the reason: the next caller gets it.
             return
-
-    def _notify(self, path: str) -> None:
-        for prefix, callback in self._watches.values():
-            if path == prefix or path.startswith(prefix.rstrip("/") + "/"):
-                asyncio.get_running_loop().call_soon(callback, path)
 
 
 def _attempt(draft: Draft, changes: Sequence[Change]) -> list[int] | PenstockError:

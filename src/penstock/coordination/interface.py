@@ -82,14 +82,16 @@ class SessionState(Enum):
 
 
 class Store(Protocol):
-    """Reads and commits raise PenstockError(STORE_UNAVAILABLE) while the store cannot be reached; nothing is tried
-    again behind the caller's back. Calls of one event loop are carried out in the order in which they were made.
+    """Reads and commits raise PenstockError: STORE_UNAVAILABLE while the store cannot be reached (nothing is tried
+    again behind the caller's back), INVALID_REQUEST for what can be no path, STORAGE_FAILED when something must be
+    put right first. Calls of one event loop are carried out in the order in which they were made.
     """
 
     async def read(self, path: str) -> Node | None:
         """What is committed for good; nothing that a power cut could still take back.
 
-        What others committed a moment ago may not show yet: `sync` first where that matters.
+        What others committed a moment ago may not show yet: `sync` first where that matters. What was answered to
+        anybody before a CONNECTED does show.
         """
 
     async def read_many(self, paths: Sequence[str]) -> list[Node | None]:

@@ -27,7 +27,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionDropped, ConnectionLoss, KazooException
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
-from kazoo.protocol.serialization import Watch, int_struct
+from kazoo.protocol.serialization import Watch, int_int_struct, int_struct
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
@@ -103,13 +103,14 @@ class _Inbox:
 
 
 class _Answer:
-    """What kazoo takes for its result object."""
+    """What kazoo takes for its result object. `body` is the request, packed where its caller hears of mistakes."""
 
-    __slots__ = ("_future", "_inbox")
+    __slots__ = ("_future", "_inbox", "body")
 
-    def __init__(self, inbox: _Inbox, future: asyncio.Future[Any]) -> None:
+    def __init__(self, inbox: _Inbox, future: asyncio.Future[Any], body: bytes) -> None:
         self._inbox = inbox
         self._future = future
+        self.body = body
 
     def set(self, value: Any = None) -> None:
         self._inbox.put(_settle, self._future, value, None)
@@ -118,6 +119,10 @@ class _Answer:
         # What could not be understood is as good as never answered.
         known = error if isinstance(error, KazooException) else ConnectionLoss(str(error))
         self._inbox.put(_settle, self._future, None, known)
+
+
+def _packed(request: Any) -> bytes:
+    return bytes(int_struct.pack(request.type) + request.serialize())
 
 
 def _settle(future: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
@@ -217,8 +222,9 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         for _ in range(min(len(client._queue), _REQUESTS_PER_WRITE)):
             request, answer = client._queue.popleft()
             self._xid = (self._xid % 0x7FFFFFFF) + 1
-            body = int_struct.pack(self._xid) + int_struct.pack(request.type) + request.serialize()
-            packets += int_struct.pack(len(body)) + body
+            # Only the end of a session asks for no answer.
+            body = _packed(request) if answer is None else answer.body
+            packets += int_int_struct.pack(int_struct.size + len(body), self._xid) + body
             client._pending.append((request, answer, self._xid))
         if client._queue:
             client.wake()
@@ -306,9 +312,10 @@ class ZooKeeperConnection:
     def send(self, request: Any) -> asyncio.Future[Any]:
         """The answer; fails with KazooException, at once while there is no connection."""
         future = self._loop.create_future()
+        answer = _Answer(self._inbox, future, _packed(request))
         with self._client.gate:
             if self._client.connected and self._client.generation == self._seen_generation:
-                self._client._queue.append((request, _Answer(self._inbox, future)))
+                self._client._queue.append((request, answer))
                 self._client.wake()
                 return future
         future.set_exception(ConnectionLoss("not connected"))

@@ -30,8 +30,14 @@ def check_commit(changes: Sequence[Change]) -> None:
         raise PenstockError(Problem.INVALID_REQUEST, text)
 
 
+def check_readable(path: str) -> None:
+    """Raises PenstockError(INVALID_REQUEST). The root can be read and watched, not changed."""
+    if path != "/":
+        check_path(path)
+
+
 def check_path(path: str) -> None:
-    """ZooKeeper's rules for a path. The root is nobody's to change."""
+    """ZooKeeper's rules for the path of a node that can be changed. Raises PenstockError(INVALID_REQUEST)."""
     start, *names = path.split("/")
     if start or not names or any(name in ("", ".", "..") for name in names) or not _is_plain(path):
         raise PenstockError(Problem.INVALID_REQUEST, f"{path!r} is not a path of the coordination store")
