@@ -37,6 +37,7 @@ class Problem(Enum):
     UNKNOWN_PRODUCER = auto()
     STORAGE_FAILED = auto()
     NOT_ENOUGH_REPLICAS = auto()
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = auto()
     REQUEST_TIMED_OUT = auto()
     INVALID_GROUP_ID = auto()
     UNKNOWN_GROUP = auto()

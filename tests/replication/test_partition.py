@@ -8,9 +8,14 @@ import pytest
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, batch_of, headers_in, sync
 
+from penstock.clock import SystemClock
+from penstock.cluster.core.image import BrokerImage, Image
 from penstock.config.log import LogSettings
+from penstock.config.replication import ReplicationSettings
+from penstock.coordination.paths import PartitionState
 from penstock.errors import PenstockError, Problem, Refused
 from penstock.replication.partition import Partition
+from penstock.replication.roles import NoController, NoFetchers, Roles
 from penstock.storage.log import Log
 from penstock.wire.batch import read_header
 
@@ -18,8 +23,13 @@ ACKED, OS = LogSettings(flush_policy="acked"), LogSettings(flush_policy="os")
 
 
 def partition_of(settings: LogSettings, disk: PowerCutDisk | None = None) -> Partition:
+    """Alone, as its leader."""
     log = Log.open(disk or PowerCutDisk(), "/log", settings, now_ms=NOW_MS)
-    return Partition("orders", UUID(int=1), 0, log, leader_epoch=0)
+    partition = Partition(1, "orders", UUID(int=1), 0, log)
+    image = Image("cluster", 1, [BrokerImage(1, "", 0, None)])
+    roles = Roles(image, NoController(), NoFetchers(), ReplicationSettings(), SystemClock())
+    roles.learn(partition, PartitionState(leader=1, leader_epoch=0, isr=(1,), replicas=(1,)), version=0)
+    return partition
 
 
 def append(partition: Partition, *values: bytes) -> int:
@@ -30,7 +40,7 @@ def append(partition: Partition, *values: bytes) -> int:
 
 def sync_all(partition: Partition) -> None:
     sync(partition.log)
-    partition.on_durable()
+    partition.on_durable(NOW_MS)
 
 
 def shown(partition: Partition) -> int:
@@ -65,7 +75,7 @@ def test_each_waiter_waits_for_its_own_offset_and_they_come_in_order() -> None:
     assert ticket is not None
     ticket.run()
     partition.log.finish_sync(ticket)
-    partition.on_durable()
+    partition.on_durable(NOW_MS)
     assert order == [first, second]
     sync_all(partition)
     assert order == [first, second, third]
@@ -125,7 +135,7 @@ def test_what_comes_during_a_sync_is_readable_with_the_next_one_and_counted_ther
     append(partition, b"b" * 5000)
     ticket.run()
     partition.log.finish_sync(ticket)
-    partition.on_durable()
+    partition.on_durable(NOW_MS)
     sync_all(partition)
     first, second = heard
     assert 100 < (first or 0) < 1000
@@ -136,11 +146,11 @@ def test_a_change_to_os_commits_what_is_written_and_back_again_takes_nothing_bac
     partition = partition_of(ACKED)
     waiting = partition.when_committed(append(partition, b"a"))
     partition.log.settings = OS
-    partition.on_settings_changed()
+    partition.on_settings_changed(NOW_MS)
     assert (partition.high_watermark, waiting.result()) == (1, None)
     append(partition, b"b")
     partition.log.settings = ACKED
-    partition.on_settings_changed()
+    partition.on_settings_changed(NOW_MS)
     assert partition.high_watermark == 2
     append(partition, b"c")
     assert partition.high_watermark == 2

@@ -14,13 +14,16 @@ from tests.disk.power import PowerCutDisk
 from tests.storage.batches import headers_in
 
 from penstock.clock import SteppedClock
-from penstock.cluster.core.image import PartitionImage, TopicImage
+from penstock.cluster.core.image import BrokerImage, Image, PartitionImage, TopicImage
 from penstock.config.log import LogSettings
+from penstock.config.replication import ReplicationSettings
 from penstock.coordination.paths import PartitionState
 from penstock.errors import Refused
 from penstock.replication.flusher import Flusher
+from penstock.replication.local_logs import LocalLogs
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
+from penstock.replication.roles import NoController, NoFetchers, Roles
 from penstock.storage.directories import PartitionDirectories
 from penstock.storage.journal import Journal
 from penstock.storage.journal_file import FILE_BYTES
@@ -70,7 +73,10 @@ async def world(
     with ThreadPoolExecutor(4) as pool, ThreadPoolExecutor(1) as upkeep:
         journal = Journal.open(disk, DATA, file_bytes=journal_bytes)
         flusher = Flusher(pool, asyncio.get_running_loop(), lambda seconds: None, clock, journal)
-        replicas = Replicas(PartitionDirectories(disk, DATA), settings or LogSettings(), flusher, pool, upkeep, clock)
+        image = Image("cluster", 1, [BrokerImage(1, "", 0, None)])
+        roles = Roles(image, NoController(), NoFetchers(), ReplicationSettings(), clock)
+        logs = LocalLogs(PartitionDirectories(disk, DATA), settings or LogSettings(), journal, pool, upkeep, clock)
+        replicas = Replicas(logs, flusher, roles, pool, clock)
         try:
             yield World(disk, clock, pool, upkeep, flusher, replicas)
         finally:

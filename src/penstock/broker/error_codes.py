@@ -37,6 +37,7 @@ _CODES: dict[Problem, ErrorCode] = {
     Problem.UNKNOWN_PRODUCER: ErrorCode.unknown_producer_id,
     Problem.STORAGE_FAILED: ErrorCode.kafka_storage_error,
     Problem.NOT_ENOUGH_REPLICAS: ErrorCode.not_enough_replicas,
+    Problem.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.not_enough_replicas_after_append,
     Problem.REQUEST_TIMED_OUT: ErrorCode.request_timed_out,
     Problem.INVALID_GROUP_ID: ErrorCode.invalid_group_id,
     Problem.UNKNOWN_GROUP: ErrorCode.group_id_not_found,

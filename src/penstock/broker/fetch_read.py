@@ -8,7 +8,7 @@ from penstock.broker.fetch_sessions import Wanted
 from penstock.disk.interface import Buffer
 from penstock.errors import PenstockError, Refused
 from penstock.replication.partition import Partition
-from penstock.replication.replicas import Replicas
+from penstock.replication.replicas import Replicas, in_epoch
 from penstock.storage.log import Slice
 from penstock.units import KIB
 from penstock.wire.batch import read_header
@@ -111,10 +111,11 @@ def read_all(replicas: Replicas, wanted: Iterable[Wanted], max_bytes: int) -> Fe
         row = Row(each)
         read.rows.append(row)
         partition = (
-            replicas.leader(each.topic, each.index, each.current_leader_epoch)
+            replicas.find(each.topic, each.index)
             if each.topic_id is None
-            else replicas.leader_by_id(each.topic_id, each.index, each.current_leader_epoch)
+            else replicas.find_by_id(each.topic_id, each.index)
         )
+        partition = in_epoch(partition, each.current_leader_epoch)
         if isinstance(partition, Refused):
             row.refused = partition
             read.failed = True

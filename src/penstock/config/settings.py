@@ -13,6 +13,7 @@ from penstock.config.log import LogSettings
 from penstock.config.logging import LoggingSettings
 from penstock.config.network import NetworkSettings
 from penstock.config.node import NodeSettings
+from penstock.config.replication import ReplicationSettings
 from penstock.config.setting import Section, Setting, settings_of
 from penstock.config.topics import TopicSettings
 
@@ -23,6 +24,7 @@ class Settings:
     network: NetworkSettings = field(default_factory=NetworkSettings)
     topics: TopicSettings = field(default_factory=TopicSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    replication: ReplicationSettings = field(default_factory=ReplicationSettings)
     groups: GroupSettings = field(default_factory=GroupSettings)
     consumer_groups: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)

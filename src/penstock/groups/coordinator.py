@@ -32,6 +32,8 @@ OFFSETS_CONFIG = {"cleanup.policy": "compact", "segment.bytes": str(100 * MIB)}
 Runner = MachineRunner[GroupEvent, Record, GroupAnswer, Note]
 A = TypeVar("A", bound=GroupAnswer)
 
+_NOT_HERE = Refused(Problem.NOT_COORDINATOR, "another broker coordinates the group, or will")
+
 
 class Groups:
     """Follows the topics: its own, whose partitions it runs, and all others, which groups subscribe to."""
@@ -51,11 +53,19 @@ class Groups:
         self._image = image
         self._pool = pool
         self._clock = clock
-        self._runners: list[Runner] = []
+        # By partition of the offsets topic: those that this broker leads.
+        self._runners: dict[int, Runner] = {}
+        self._closed = False
+        replicas.roles.listen(self._role_changed)
+
+    def partition_of(self, group_id: str) -> int | None:
+        """Of the offsets topic: its leader is the group's coordinator. None before there is such a topic."""
+        topic = self._image.topic(OFFSETS_TOPIC)
+        return None if topic is None else crc32(group_id.encode()) % len(topic.partitions)
 
     async def ensure_topic(self, partition_count: int) -> Refused | None:
         """The offsets topic comes with the first group."""
-        if self._runners:
+        if self._image.topic(OFFSETS_TOPIC) is not None:
             return None
         created = await self._topics.create_internal(NewTopic(OFFSETS_TOPIC, partition_count, config=OFFSETS_CONFIG))
         if isinstance(created, Refused) and created.problem is not Problem.TOPIC_ALREADY_EXISTS:
@@ -64,52 +74,61 @@ class Groups:
 
     def submit(self, group_id: str, event: GroupEvent, kind: type[A]) -> Later[A | Refused]:
         """`kind` is the answer that the event is answered with."""
-        if not self._runners:
-            return Later.of(Refused(Problem.COORDINATOR_NOT_AVAILABLE, "no group has been looked up here yet"))
-        runner = self._runners[crc32(group_id.encode()) % len(self._runners)]
+        partition = self.partition_of(group_id)
+        if partition is None:
+            return Later.of(Refused(Problem.COORDINATOR_NOT_AVAILABLE, "no group has been looked up yet"))
+        runner = self._runners.get(partition)
+        if runner is None:
+            return Later.of(_NOT_HERE)
         return runner.submit(event).map(lambda answer: _expected(answer, kind))
 
     def submit_to_all(self, event: GroupEvent, kind: type[A]) -> Later[list[A | Refused]]:
         """For what concerns every group; the answers are in no order that means anything."""
-        return gather([runner.submit(event).map(lambda answer: _expected(answer, kind)) for runner in self._runners])
+        runners = self._runners.values()
+        return gather([runner.submit(event).map(lambda answer: _expected(answer, kind)) for runner in runners])
 
     def committed(self) -> Iterator[tuple[str, str, int, int]]:
         """Group, topic, partition, offset: as they are now, for metrics; a commit may not be on disk yet."""
-        for runner in self._runners:
+        for runner in self._runners.values():
             if isinstance(machine := runner.machine, GroupsMachine):
                 yield from machine.committed()
 
     def unavailable(self) -> list[Refused]:
         """Why groups are not served, for every partition where they are not."""
-        return [refused for runner in self._runners if (refused := runner.unavailable) is not None]
+        return [refused for runner in self._runners.values() if (refused := runner.unavailable) is not None]
 
     # Following the topics
 
     async def open_topic(self, topic: TopicImage) -> None:
-        if topic.name == OFFSETS_TOPIC:
-            while len(self._runners) < len(topic.partitions):
-                self._start_runner(len(self._runners))
-        else:
+        if topic.name != OFFSETS_TOPIC:
             self._topics_changed(topic)
 
     async def drop_topic(self, name: str) -> None:
         if name == OFFSETS_TOPIC:
             self._stop_all(Refused(Problem.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} was deleted"))
             return
-        for runner in self._runners:
+        for runner in self._runners.values():
             runner.submit(TopicsDeleted((name,)))
         self._topics_changed()
 
     async def close(self) -> None:
+        self._closed = True
         self._stop_all(Refused(Problem.COORDINATOR_NOT_AVAILABLE, "this broker is stopping"))
 
-    def _start_runner(self, index: int) -> None:
-        partition = self._replicas.find(OFFSETS_TOPIC, index)
-        assert isinstance(partition, Partition), "replicas follow the topics before groups do"
+    def _role_changed(self, partition: Partition) -> None:
+        """A coordinator comes and goes with the leadership of its partition; under a new epoch it reads all anew."""
+        if partition.topic != OFFSETS_TOPIC or self._closed:
+            return
+        if (before := self._runners.pop(partition.index, None)) is not None:
+            before.stop(_NOT_HERE)
+        if partition.leadership is not None:
+            self._start_runner(partition)
+
+    def _start_runner(self, partition: Partition) -> None:
         runner: Runner = MachineRunner(
             partition, self._replicas, self._make_machine, records, self._pool, self._clock, self._tell_topics
         )
-        self._runners.append(runner)
+        self._runners[partition.index] = runner
         runner.start()
 
     def _tell_topics(self, runner: Runner) -> None:
@@ -118,7 +137,7 @@ class Groups:
     def _topics_changed(self, opened: TopicImage | None = None) -> None:
         if self._runners:
             event = TopicsChanged(self._view(opened))
-            for runner in self._runners:
+            for runner in self._runners.values():
                 runner.submit(event)
 
     def _view(self, opened: TopicImage | None = None) -> TopicsView:
@@ -131,8 +150,8 @@ class Groups:
         )
 
     def _stop_all(self, refused: Refused) -> None:
-        runners, self._runners = self._runners, []
-        for runner in runners:
+        runners, self._runners = self._runners, {}
+        for runner in runners.values():
             runner.stop(refused)
 
 

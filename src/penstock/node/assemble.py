@@ -37,7 +37,9 @@ from penstock.node.unexpected import reported
 from penstock.replication.cleaner import Cleaner
 from penstock.replication.flusher import Flusher
 from penstock.replication.housekeeping import Housekeeping
+from penstock.replication.local_logs import LocalLogs
 from penstock.replication.replicas import Replicas
+from penstock.replication.roles import NoController, NoFetchers, Roles
 from penstock.storage.directories import PartitionDirectories
 from penstock.storage.journal import Journal
 from penstock.telemetry.broker import BrokerMetrics, report_memory
@@ -109,7 +111,9 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         report_journal(metrics, lambda: journal.commits, lambda: journal.committed_bytes)
         flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock, journal)
         stack.callback(flusher.close)
-        replicas = Replicas(directories, settings.log, flusher, reads, upkeep, clock)
+        roles = Roles(image, NoController(), NoFetchers(), settings.replication, clock)
+        logs = LocalLogs(directories, settings.log, journal, reads, upkeep, clock)
+        replicas = Replicas(logs, flusher, roles, reads, clock)
         stack.push(lambda kind, *_: last_stop.mark_clean() if kind is None and replicas.closed_cleanly else None)
         stack.push_async_callback(replicas.close)
         groups = Groups(machine_factory(settings), replicas, topics, image, reads, clock)

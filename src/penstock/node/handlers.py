@@ -40,6 +40,7 @@ from penstock.broker.apis.produce import Produce
 from penstock.broker.apis.sync_group import SyncGroup
 from penstock.broker.config_resources import ConfigResources
 from penstock.broker.config_rows import TopicConfigs
+from penstock.broker.current_leaders import CurrentLeaders
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.reply_memory import ReplyMemory
 from penstock.clock import Clock
@@ -71,9 +72,9 @@ def handlers_of(parts: Parts, settings: Settings) -> list[Handler]:
 
 
 def _data(parts: Parts, settings: Settings) -> Sequence[Handler]:
-    replicas, clock = parts.replicas, parts.clock
+    replicas, clock, leaders = parts.replicas, parts.clock, CurrentLeaders(parts.image)
     return [
-        Produce(replicas, clock),
+        Produce(replicas, leaders, clock),
         Fetch(replicas, FetchSessions(), parts.reply_memory, parts.pool, clock),
         ListOffsets(replicas, parts.pool),
         OffsetForLeaderEpoch(replicas),
@@ -85,7 +86,7 @@ def _data(parts: Parts, settings: Settings) -> Sequence[Handler]:
 def _groups(parts: Parts, settings: Settings) -> Sequence[Handler]:
     groups, image = parts.groups, parts.image
     return [
-        FindCoordinator(groups, image, settings.node.node_id, settings.groups.offsets_topic_num_partitions),
+        FindCoordinator(groups, image, settings.groups.offsets_topic_num_partitions),
         JoinGroup(groups),
         SyncGroup(groups),
         Heartbeat(groups),

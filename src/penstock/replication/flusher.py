@@ -152,7 +152,7 @@ class Flusher:
 
     def _finished(self, partition: Partition, ticket: SyncTicket) -> None:
         partition.log.finish_sync(ticket)
-        partition.on_durable()
+        partition.on_durable(self._clock.now_ms())
         # What came in while the disk worked goes out with the next sync, together.
         self.request(partition, checkpoint=partition in self._wants_checkpoint)
         self._wants_checkpoint.discard(partition)

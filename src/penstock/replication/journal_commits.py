@@ -110,8 +110,9 @@ class JournalCommits:
         ended, self._in_flight = self._in_flight, {}
         if error is None:
             self._journal.finish(ticket)
+            now_ms = self._clock.now_ms()
             for partition in ended:
-                partition.on_durable()
+                partition.on_durable(now_ms)
         else:
             self._journal.fail(ticket, error, self._clock.now_ms())
             unsynced = [self._partitions[log] for log in self._journal.unsynced()] if self._journal.failure else []

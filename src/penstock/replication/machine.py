@@ -114,7 +114,15 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
             records, position = await loop.run_in_executor(self._pool, self._records_in, part, position, end)
             for record in records:
                 machine.apply(record)
-        self._serve(machine, end)
+        # What a new leader found may not be committed: the one before may have shown more than it knows of.
+        leadership = self._partition.leadership
+        refused = await self._partition.when_committed(leadership.epoch_start if leadership else end).wait()
+        if refused is None or refused.problem is Problem.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+            self._serve(machine, end)
+        elif refused.problem is Problem.NOT_LEADER:
+            self.stop(Refused(Problem.NOT_COORDINATOR, refused.text))
+        else:
+            self._drop(refused)
 
     def _serve(self, machine: Machine[Event | Tick, Record, Answer, Note], seen_offset: int) -> None:
         self._seen_offset = seen_offset
@@ -131,6 +139,10 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
             match self._append(decision.records):
                 case Appended(next_offset=next_offset):
                     self._seen_offset = next_offset
+                case Refused(Problem.NOT_ENOUGH_REPLICAS) as refused:
+                    # Nothing has happened, and the machine is as good as before.
+                    self._arm(self._clock.now_ms() + RELOAD_DELAY_MS)
+                    return Later.of(Refused(Problem.COORDINATOR_NOT_AVAILABLE, refused.text))
                 case Refused() as refused:
                     return Later.of(self._drop(refused))
         for record in decision.records:
@@ -166,7 +178,8 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         committed: Later[Committed],
     ) -> None:
         refused = committed.result()
-        if refused is not None:
+        # What is committed stays, however few have it.
+        if refused is not None and refused.problem is not Problem.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             answer.complete(Refused(Problem.NOT_COORDINATOR, refused.text))
             # What this machine believes may never have reached the disk.
             if self._machine is machine:
@@ -204,12 +217,12 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
     def _name(self) -> dict[str, object]:
         return {"topic": self._partition.topic, "partition": self._partition.index}
 
-    def _arm(self) -> None:
+    def _arm(self, not_before_ms: int = 0) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._machine is not None and (deadline := self._machine.next_deadline_ms()) is not None:
-            self._timer = self._clock.call_at(deadline, self._tick)
+            self._timer = self._clock.call_at(max(deadline, not_before_ms), self._tick)
 
     def _tick(self) -> None:
         self._timer = None

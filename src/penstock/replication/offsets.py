@@ -27,12 +27,17 @@ class Position(NamedTuple):
 
 # Also the answer for what is never the case here: nothing is kept in remote storage.
 NOWHERE = Position(-1)
+_NOT_KNOWN = Refused(
+    Problem.OFFSET_NOT_AVAILABLE, "the partition has a new leader, which does not know yet what is committed"
+)
 
 
 async def find_offset(partition: Partition, timestamp: int, pool: ThreadPoolExecutor) -> Position | Refused:
     log = partition.log
     match timestamp:
         case _ if timestamp == LATEST:
+            if not _latest_is_known(partition):
+                return _NOT_KNOWN
             return Position(partition.high_watermark, leader_epoch=partition.leader_epoch)
         case _ if timestamp in (EARLIEST, EARLIEST_LOCAL):
             return Position(log.start_offset, leader_epoch=log.epochs.epoch_of(log.start_offset))
@@ -46,5 +51,9 @@ async def find_offset(partition: Partition, timestamp: int, pool: ThreadPoolExec
     except PenstockError as error:
         return Refused.by(error)
     if found is None or found.offset >= partition.high_watermark:
-        return NOWHERE
+        return NOWHERE if _latest_is_known(partition) else _NOT_KNOWN
     return Position(found.offset, found.timestamp_ms, found.leader_epoch)
+
+
+def _latest_is_known(partition: Partition) -> bool:
+    return partition.leadership is not None and partition.leadership.latest_is_known

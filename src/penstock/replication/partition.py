@@ -1,105 +1,219 @@
-"""One partition on this broker: its log, what of it is committed, and who waits for it.
+"""One partition on this broker: its log, its role, what of it is committed, and who waits for it.
 
-The high watermark is the first offset that a reader may not see yet. A lone replica commits what it has:
-with `flush.policy=acked` its durable end, with `os` its written end.
+The high watermark is the first offset that a reader may not see yet. The core of the role decides where it is; here is
+what follows from that. Roles are given in `replication/roles.py`.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from uuid import UUID
 
+from penstock.coordination.paths import NO_EPOCH, NO_LEADER, PartitionState
 from penstock.errors import PenstockError, Problem, Refused
 from penstock.later import Later
+from penstock.replication.core.closest import may_serve_reads
+from penstock.replication.core.following import Following
+from penstock.replication.core.in_sync import Proposal
+from penstock.replication.core.leadership import FollowerFetch, Leadership, Outcome, Standing
+from penstock.replication.waiters import NEVER_MS, Committed, CommitWaiters
+from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.log import Appended, Log, Slice
 from penstock.wire.batch import BatchHeader
 
-Committed = None | Refused
-NEVER_MS = 2**63
+__all__ = ["NEVER_MS", "Committed", "Partition"]
+
+# Bytes that there are to read now; None: the partition has another role from now on, or none.
+OnProgress = Callable[[int | None], None]
+Propose = Callable[[Proposal], None]
+
+NO_STATE = PartitionState(NO_LEADER, NO_EPOCH, (), ())
+NOT_LEADING = Refused(Problem.NOT_LEADER, "this broker does not lead the partition")
+_SHRUNK_SINCE = Refused(
+    Problem.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    "it is written and committed, but since then fewer replicas than min.insync.replicas are in sync",
+)
 
 
 class Partition:
-    """All methods run on the event loop's thread."""
+    """All methods run on the event loop's thread. It leads, or follows, or neither."""
 
-    def __init__(self, topic: str, topic_id: UUID, index: int, log: Log, leader_epoch: int) -> None:
+    def __init__(self, node_id: int, topic: str, topic_id: UUID, index: int, log: Log) -> None:
+        """`node_id`: this broker."""
+        self.node_id = node_id
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.log = log
-        self.leader_epoch = leader_epoch
-        # After a restart everything that is there counts: with `acked`, recovery has synced what it keeps.
-        self.high_watermark = log.end_offset
+        # The newest that is known, and its version. The role lags behind while the log is being settled.
+        self.state = NO_STATE
+        self.version = -1
+        self.leader_epoch = NO_EPOCH
+        # The newest in which this broker led and does not any more.
+        self.ended_epoch = NO_EPOCH
+        self.leadership: Leadership | None = None
+        self.following: Following | None = None
+        # As far as this replica knows. After a restart that is nothing, but a leader without followers knows all.
+        self.high_watermark = log.start_offset
+        self.waits_for_sync = log.settings.flush_policy == "acked"
+        # acks=all is refused: the ISR is too small.
+        self.lacks_replicas = False
+        # Something that takes time is being done to the log, which nothing else may use meanwhile.
+        self.is_settling = False
+        self._when_durable: Callable[[], None] | None = None
+        self._propose: Propose | None = None
         self._committed_bytes = log.appended_bytes
-        self._commit_waiters: deque[tuple[int, int, Later[Committed]]] = deque()
-        self._progress_waiters: dict[object, Callable[[int | None], None]] = {}
+        self._commits = CommitWaiters()
+        self._readers: dict[object, OnProgress] = {}
+        self._followers: dict[object, OnProgress] = {}
+        # What an append is refused with.
+        self._refused: Refused | None = NOT_LEADING
         self._closed: Refused | None = None
 
     @property
-    def waits_for_sync(self) -> bool:
-        return self.log.settings.flush_policy == "acked"
+    def acknowledged_end(self) -> int:
+        """What this replica counts with."""
+        return self.log.durable_offset if self.waits_for_sync else self.log.end_offset
+
+    def may_be_read(self, *, as_closest: bool) -> bool:
+        """By consumers; `as_closest`: it was chosen because it is near, so it need not lead."""
+        if self.leadership is not None:
+            return True
+        if not as_closest or self.following is None or self.is_settling:
+            return False
+        return may_serve_reads(self.state, self.node_id)
+
+    # Roles
+
+    def lead(self, leadership: Leadership, propose: Propose) -> None:
+        self.leadership, self._propose = leadership, propose
+        self.following = self._when_durable = None
+        self.leader_epoch = leadership.leader_epoch
+        self._refused = self._closed
+        self._take_over(leadership)
+
+    def follow(self, following: Following, when_durable: Callable[[], None]) -> None:
+        """`when_durable`: more of what was appended may be acknowledged now."""
+        self.let_go(NOT_LEADING)
+        self.following, self._when_durable = following, when_durable
+        self.leader_epoch = following.leader_epoch
+
+    def let_go(self, refused: Refused) -> None:
+        """Neither role, for now. Nobody is left waiting: what becomes of what was appended is for others to decide."""
+        self.leadership = self.following = self._when_durable = self._propose = None
+        self.lacks_replicas = False
+        self._refused = self._closed or refused
+        self._commits.refuse(self._refused)
+        self._tell(self._readers, None)
+        self._tell(self._followers, None)
+
+    def stop(self, problem: Problem, text: str) -> None:
+        """For good: the partition is deleted, moved, or its log failed. What can be read stays so."""
+        self._refused = self._closed = Refused(problem, text)
+        self._commits.refuse(self._closed)
+        self._tell(self._readers, None)
+        self._tell(self._followers, None)
+
+    # Leading
 
     def append(self, batch: memoryview, header: BatchHeader, now_ms: int) -> Appended:
         """Raises PenstockError; the caller validated header and CRC."""
-        if self._closed is not None:
-            raise PenstockError(self._closed.problem, self._closed.text)
-        appended = self.log.append(batch, header, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        if not self.waits_for_sync:
-            self._advance(self.log.end_offset)
+        leadership = self.leadership
+        if self._refused is not None or leadership is None:
+            refused = self._refused or NOT_LEADING
+            raise PenstockError(refused.problem, refused.text)
+        log = self.log
+        appended = log.append(batch, header, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        if not self.waits_for_sync and leadership.advance(log.end_offset, now_ms):
+            self._moved_to(leadership.high_watermark)
+        if self._followers:
+            self._tell(self._followers, len(batch))
         return appended
+
+    def on_follower_fetch(self, fetch: FollowerFetch, now_ms: int) -> EpochEnd | Refused | None:
+        """None: it may read what is there. EpochEnd: its log parts from this one."""
+        if self.leadership is None:
+            return NOT_LEADING
+        outcome = self.leadership.on_fetch(fetch, now_ms)
+        if not isinstance(outcome, Outcome):
+            return outcome
+        self.heed(outcome)
+        return None
+
+    def heed(self, outcome: Outcome) -> None:
+        """What the leadership said to one of its events."""
+        leadership, propose = self.leadership, self._propose
+        if leadership is None or propose is None:
+            return
+        if outcome.advanced or self.lacks_replicas == leadership.has_enough_in_sync:
+            self._take_over(leadership)
+        if outcome.proposal is not None:
+            propose(outcome.proposal)
 
     def when_committed(self, next_offset: int, deadline_ms: int = NEVER_MS) -> Later[Committed]:
         """Done when everything below `next_offset` is committed; refused when this partition stops or, at some time
 
-        after the deadline, when `expire` finds it still waiting."""
-        if self._closed is not None:
-            return Later.of(self._closed)
+        after the deadline, when `expire` finds it still waiting. NOT_ENOUGH_REPLICAS_AFTER_APPEND is committed too."""
+        if self._refused is not None:
+            return Later.of(self._refused)
         if next_offset <= self.high_watermark:
-            return Later.of(None)
-        later: Later[Committed] = Later()
-        self._commit_waiters.append((next_offset, deadline_ms, later))
-        return later
+            return Later.of(self._answer_below(next_offset))
+        return self._commits.add(next_offset, deadline_ms)
 
     def expire(self, now_ms: int) -> None:
-        """Swept now and then: a timer per produce would cost more than the produce."""
-        if not self._commit_waiters:
-            return
-        waiting, self._commit_waiters = self._commit_waiters, deque()
-        for waiter in waiting:
-            if waiter[1] > now_ms:
-                self._commit_waiters.append(waiter)
-            else:
-                waiter[2].complete(Refused(Problem.REQUEST_TIMED_OUT, "it is written, but was not committed in time"))
+        """Now and then, at least twice in replica.lag.time.max.ms: deadlines, and followers that lag behind."""
+        if self._commits.waiting:
+            self._commits.expire(now_ms)
+        if self.leadership is not None and len(self.state.replicas) > 1:
+            self.heed(self.leadership.tick(now_ms))
 
-    def read(self, offset: int, max_bytes: int, at_least_one: bool) -> Slice:
-        return self.log.read(offset, max_bytes, upto=self.high_watermark, at_least_one=at_least_one)
-
-    def on_durable(self) -> None:
+    def on_durable(self, now_ms: int) -> None:
         """The log's durable end has moved."""
         if self.waits_for_sync:
-            self._advance(self.log.durable_offset)
+            if self.leadership is not None:
+                if self.leadership.advance(self.log.durable_offset, now_ms):
+                    self._moved_to(self.leadership.high_watermark)
+            elif self._when_durable is not None:
+                self._when_durable()
 
-    def on_settings_changed(self) -> None:
-        """A change from acked to os commits what is written."""
-        self._advance(self.log.durable_offset if self.waits_for_sync else self.log.end_offset)
+    def on_settings_changed(self, now_ms: int) -> None:
+        """A change from acked to os counts what is written."""
+        self.waits_for_sync = self.log.settings.flush_policy == "acked"
+        if self.following is not None:
+            self.following.waits_for_sync = self.waits_for_sync
+            if self._when_durable is not None:
+                self._when_durable()
+        elif self.leadership is not None and self.leadership.advance(self.acknowledged_end, now_ms):
+            self._moved_to(self.leadership.high_watermark)
 
-    def watch(self, key: object, on_progress: Callable[[int | None], None]) -> None:
-        """Call `on_progress(bytes that became readable)` until unwatched; None tells that the partition stopped."""
-        self._progress_waiters[key] = on_progress
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, at_least_one: bool, *, to_end: bool = False) -> Slice:
+        """What is committed; `to_end`: all that there is, for a follower."""
+        upto = self.log.end_offset if to_end else self.high_watermark
+        return self.log.read(offset, max_bytes, upto=upto, at_least_one=at_least_one)
+
+    def watch(self, key: object, on_progress: OnProgress, *, appends: bool = False) -> None:
+        """Told, until it is unwatched, what becomes readable; `appends`: what is appended, for a follower."""
+        (self._followers if appends else self._readers)[key] = on_progress
 
     def unwatch(self, key: object) -> None:
-        self._progress_waiters.pop(key, None)
+        self._readers.pop(key, None)
+        self._followers.pop(key, None)
 
-    def stop(self, problem: Problem, text: str) -> None:
-        """The partition is deleted, moved or its log failed: nobody is left waiting."""
-        self._closed = Refused(problem, text)
-        waiting, self._commit_waiters = self._commit_waiters, deque()
-        for _, _, later in waiting:
-            later.complete(self._closed)
-        for on_progress in list(self._progress_waiters.values()):
-            on_progress(None)
+    def learn_high_watermark(self) -> None:
+        """As a follower: the leader has told."""
+        if self.following is not None:
+            if self.following.high_watermark < self.high_watermark:
+                # Only after something that was committed is lost.
+                self.high_watermark = self.following.high_watermark
+            self._moved_to(self.following.high_watermark)
 
-    def _advance(self, offset: int) -> None:
+    def _take_over(self, leadership: Leadership) -> None:
+        self.lacks_replicas = not leadership.has_enough_in_sync
+        self._moved_to(leadership.high_watermark)
+
+    def _moved_to(self, offset: int) -> None:
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
@@ -107,9 +221,18 @@ class Partition:
         committed_bytes = self.log.durable_bytes if self.waits_for_sync else self.log.appended_bytes
         readable = max(1, committed_bytes - self._committed_bytes)
         self._committed_bytes = committed_bytes
-        waiters = self._commit_waiters
-        while waiters and waiters[0][0] <= offset:
-            waiters.popleft()[2].complete(None)
-        if self._progress_waiters:
-            for on_progress in list(self._progress_waiters.values()):
-                on_progress(readable)
+        if self._commits.waiting:
+            self._commits.reached(offset, self._answer_below(offset))
+        if self._readers:
+            self._tell(self._readers, readable)
+
+    def _answer_below(self, next_offset: int) -> Committed:
+        leadership = self.leadership
+        if leadership is not None and leadership.standing(next_offset) is Standing.COMMITTED_BELOW_MIN_ISR:
+            return _SHRUNK_SINCE
+        return None
+
+    @staticmethod
+    def _tell(watchers: dict[object, OnProgress], progress: int | None) -> None:
+        for on_progress in list(watchers.values()):
+            on_progress(progress)

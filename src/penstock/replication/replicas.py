@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
@@ -19,9 +19,10 @@ from penstock.disk.interface import Space
 from penstock.errors import PenstockError, Problem, Refused
 from penstock.replication.flusher import Flusher
 from penstock.replication.key_checks import KeyChecks
-from penstock.replication.partition import Partition
-from penstock.storage.directories import PartitionDirectories
-from penstock.storage.log import Appended, Log
+from penstock.replication.local_logs import LocalLogs
+from penstock.replication.partition import NOT_LEADING, Partition
+from penstock.replication.roles import Roles
+from penstock.storage.log import Appended
 from penstock.wire.batch import BatchHeader
 from penstock.wire.batch_rules import check_produced, check_timestamp
 
@@ -32,28 +33,22 @@ _BUSY = Refused(
     "so many records for compacted topics, which all have to be looked at, came at once that this batch has to be sent "
     "again",
 )
+TOO_FEW_REPLICAS = Refused(Problem.NOT_ENOUGH_REPLICAS, "fewer replicas than min.insync.replicas are in sync")
+# Of partitions whose replicas are on other brokers.
+_ELSEWHERE = Refused(Problem.NOT_LEADER, "this broker has no replica of the partition")
 
 
 class Replicas:
     """All methods run on the event loop's thread; blocking work goes to the pool."""
 
-    def __init__(
-        self,
-        directories: PartitionDirectories,
-        defaults: LogSettings,
-        flusher: Flusher,
-        pool: ThreadPoolExecutor,
-        upkeep: ThreadPoolExecutor,
-        clock: Clock,
-    ) -> None:
-        """`upkeep` has one thread, so that what is begun in it is done in order."""
-        self._directories = directories
-        self._defaults = defaults
+    def __init__(self, logs: LocalLogs, flusher: Flusher, roles: Roles, pool: ThreadPoolExecutor, clock: Clock) -> None:
+        self._logs = logs
         self._flusher = flusher
+        self.roles = roles
         self._pool = pool
-        self._upkeep = upkeep
         self._clock = clock
-        self._topics: dict[str, list[Partition]] = {}
+        # By index; refused where the replicas are elsewhere.
+        self._topics: dict[str, list[Partition | Refused]] = {}
         self._names: dict[UUID, str] = {}
         self._key_checks = KeyChecks()
         # When an append last failed for want of space.
@@ -62,12 +57,15 @@ class Replicas:
         self.closed_cleanly = False
 
     def __iter__(self) -> Iterator[Partition]:
-        for partitions in self._topics.values():
-            yield from partitions
+        for rows in self._topics.values():
+            for row in rows:
+                if isinstance(row, Partition):
+                    yield row
 
     # Finding
 
     def find(self, topic: str, index: int) -> Partition | Refused:
+        """Whatever its role is."""
         partitions = self._topics.get(topic)
         if partitions is None or not 0 <= index < len(partitions):
             return Refused(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{index} does not exist")
@@ -79,12 +77,12 @@ class Replicas:
             return Refused(Problem.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}")
         return self.find(name, index)
 
-    def leader(self, topic: str, index: int, current_leader_epoch: int) -> Partition | Refused:
-        """Like `find`, refused when the client's idea of the leader's epoch (-1: it has none) differs from ours."""
-        return _of_epoch(self.find(topic, index), current_leader_epoch)
+    def leader(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition | Refused:
+        """Refused when this broker does not lead it, or when the client's idea of the leader's epoch (-1: it has none)
 
-    def leader_by_id(self, topic_id: UUID, index: int, current_leader_epoch: int) -> Partition | Refused:
-        return _of_epoch(self.find_by_id(topic_id, index), current_leader_epoch)
+        differs from ours.
+        """
+        return in_epoch(self.find(topic, index), current_leader_epoch)
 
     # Appending
 
@@ -111,7 +109,9 @@ class Replicas:
             return self._refused(partition, error)
 
     def append_own(self, partition: Partition, records: memoryview, header: BatchHeader) -> Appended | Refused:
-        """From this broker itself, for internal topics: built here, so not checked again."""
+        """From this broker itself, for internal topics: built here, so not checked again. As with acks=all."""
+        if partition.lacks_replicas:
+            return TOO_FEW_REPLICAS
         try:
             return self._append(partition, records, header, self._clock.now_ms())
         except PenstockError as error:
@@ -132,83 +132,85 @@ class Replicas:
             self.disk_full_ms = self._clock.now_ms()
         return Refused.by(error)
 
-    # Topics coming and going
+    # Topics coming, changing and going
 
     async def open_topic(self, topic: TopicImage) -> None:
-        """Opens what is missing of the topic's partitions and takes over its settings. Raises PenstockError."""
-        settings = self._defaults.overridden_by(topic.config)
-        partitions = self._topics.get(topic.name, [])
-        for partition in partitions:
+        """The topic as it is now: opens what this broker has become a replica of, gives every partition its role, takes
+
+        over the settings, and deletes what has been moved away. Raises PenstockError. Waits for no disk when leaders
+        have changed and nothing else.
+        """
+        if topic.name in self._topics and topic.id not in self._names:
+            # Deleted and made anew while this broker did not look.
+            await self.drop_topic(topic.name)
+        settings = self._logs.settings_of(topic.config)
+        rows = self._topics.get(topic.name, [])
+        here = [self.roles.node_id in image.replicas for image in topic.partitions]
+        gone: list[Partition] = []
+        for index, row in enumerate(rows):
+            if isinstance(row, Partition):
+                if here[index]:
+                    self.roles.learn(row, topic.partitions[index].state, topic.partitions[index].version)
+                else:
+                    rows[index] = _ELSEWHERE
+                    gone.append(row)
+        await self._close(gone, Refused(Problem.NOT_LEADER, f"this broker is no replica of {topic.name} any more"))
+        await self._change_settings([row for row in rows if isinstance(row, Partition)], settings)
+        missing = [i for i, is_here in enumerate(here) if is_here and not (i < len(rows) and _is_open(rows[i]))]
+        # All or none: a partition that clients can find takes writes, which nothing may take back.
+        logs = await self._logs.open(topic, missing, settings)
+        opened = {
+            index: Partition(self.roles.node_id, topic.name, topic.id, index, log)
+            for index, log in zip(missing, logs, strict=True)
+        }
+        for index, partition in opened.items():
+            self.roles.learn(partition, topic.partitions[index].state, topic.partitions[index].version)
+        kept = rows + [_ELSEWHERE] * (len(topic.partitions) - len(rows))
+        self._topics[topic.name] = [opened.get(index, row) for index, row in enumerate(kept)]
+        self._names[topic.id] = topic.name
+        if gone:
+            await self._logs.remove(topic.name, [partition.index for partition in gone])
+
+    async def _change_settings(self, partitions: Sequence[Partition], settings: LogSettings) -> None:
+        changed = [partition for partition in partitions if partition.log.settings != settings]
+        for partition in changed:
             partition.log.settings = settings
-            partition.on_settings_changed()
+            partition.on_settings_changed(self._clock.now_ms())
             if partition.waits_for_sync:
                 self._flusher.request(partition)
         # With flush.policy=acked, what was shown under `os` is on disk before the change is answered.
-        await self._flusher.durable([partition for partition in partitions if partition.waits_for_sync])
-        missing = range(len(partitions), len(topic.partitions))
-        # All or none: a partition that clients can find takes writes, which nothing may take back.
-        loop = asyncio.get_running_loop()
-        logs = await loop.run_in_executor(self._pool, self._open_logs, topic, missing, settings)
-        opened = [
-            Partition(topic.name, topic.id, index, log, topic.partitions[index].leader_epoch)
-            for index, log in zip(missing, logs, strict=True)
-        ]
-        self._topics[topic.name] = partitions + opened
-        self._names[topic.id] = topic.name
-
-    def _open_logs(self, topic: TopicImage, indexes: range, settings: LogSettings) -> list[Log]:
-        try:
-            paths = self._directories.claim(topic.name, topic.id, indexes)
-        except OSError as error:
-            text = f"the directories of {topic.name} cannot be made: {error}"
-            raise PenstockError(Problem.STORAGE_FAILED, text) from error
-        logs: list[Log] = []
-        try:
-            for index, path in zip(indexes, paths, strict=True):
-                share = self._flusher.journal.share_for(topic.id, index)
-                log = Log.open(self._directories.disk, path, settings, now_ms=self._clock.now_ms(), share=share)
-                logs.append(log)
-                if log.recovery.noteworthy:
-                    what = str(log.recovery)
-                    logger.warning("log.recovered", extra={"topic": topic.name, "partition": index, "what": what})
-        except PenstockError:
-            for log in logs:
-                log.abandon()
-            raise
-        return logs
+        await self._flusher.durable([partition for partition in changed if partition.waits_for_sync])
 
     async def drop_topic(self, name: str) -> None:
         """Nobody waits on it any more when this returns; its files are gone or set aside, or go at the next start."""
-        partitions = self._topics.pop(name, [])
+        rows = self._topics.pop(name, [])
+        self._names = {topic_id: known for topic_id, known in self._names.items() if known != name}
+        gone = [row for row in rows if isinstance(row, Partition)]
+        await self._close(gone, Refused(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"{name} was deleted"))
+        await self._logs.remove(name)
+
+    async def _close(self, partitions: Sequence[Partition], refused: Refused) -> None:
+        """Their files are about to go."""
         for partition in partitions:
-            self._names.pop(partition.topic_id, None)
-            partition.stop(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"{name} was deleted")
+            partition.stop(refused.problem, refused.text)
+            self.roles.close(partition)
         await self._flusher.drained(partitions)
         for partition in partitions:
             partition.log.abandon()
             self._flusher.forget(partition)
-        try:
-            # Behind all that retention and compaction have begun there: they know files by their names, which a topic
-            # that is made anew has too.
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._upkeep, self._directories.remove_topic, name)
-        except OSError as error:
-            logger.warning("topic.files.kept", extra={"topic": name, "why": str(error), "do": "see to the disk"})
 
     async def remove_strangers(self, names: Set[str]) -> None:
-        """At start: what topics left behind that were deleted while this node was down."""
-        await asyncio.get_running_loop().run_in_executor(self._pool, self._remove_strangers, names)
-
-    def _remove_strangers(self, names: Set[str]) -> None:
-        for topic in {directory.topic for directory in self._directories.existing()} - names:
-            self._directories.remove_topic(topic)
-        self._directories.sweep()
+        """At start, when all topics were shown: what is on disk of others, and of partitions that are elsewhere now."""
+        known = {
+            name: {row.index for row in self._topics.get(name, ()) if isinstance(row, Partition)} for name in names
+        }
+        await self._logs.remove_strangers(known)
 
     # Administration
 
     async def delete_records(self, topic: str, index: int, before_offset: int) -> int | Refused:
         """The partition's new start offset; -1 stands for the high watermark."""
-        partition = self.find(topic, index)
+        partition = self.leader(topic, index)
         if isinstance(partition, Refused):
             return partition
         if topic in INTERNAL_TOPICS:
@@ -228,18 +230,29 @@ class Replicas:
 
     @property
     def directory(self) -> str:
-        return self._directories.path
+        return self._logs.path
 
     def disk_space(self) -> Space:
-        return self._directories.space()
+        return self._logs.space()
+
+    def brokers_changed(self) -> None:
+        self.roles.brokers_changed(self)
+
+    def session(self, *, suspended: bool) -> None:
+        """With the coordination store: in doubt, or certain again."""
+        self.roles.session(self, suspended=suspended)
 
     async def close(self) -> None:
         """Clean shutdown: everything synced and checkpointed."""
         loop = asyncio.get_running_loop()
         partitions = list(self)
+        for partition in partitions:
+            if partition.leadership is None:
+                self.roles.close(partition)
         await self._flusher.drained(partitions)
         for partition in partitions:
             partition.stop(Problem.NOT_LEADER, "this broker is stopping")
+            self.roles.close(partition)
         # Together: the file system serves syncs that come at once with one commit of its journal.
         closing = [loop.run_in_executor(self._pool, partition.log.close) for partition in partitions]
         failures = [
@@ -256,9 +269,16 @@ class Replicas:
         self._topics.clear()
 
 
-def _of_epoch(partition: Partition | Refused, current_leader_epoch: int) -> Partition | Refused:
-    if isinstance(partition, Refused) or current_leader_epoch in (-1, partition.leader_epoch):
+def in_epoch(partition: Partition | Refused, current_leader_epoch: int) -> Partition | Refused:
+    """If this broker leads it and the client knows so, or does not say."""
+    if isinstance(partition, Refused):
         return partition
-    if current_leader_epoch < partition.leader_epoch:
-        return Refused(Problem.FENCED_LEADER_EPOCH, f"epoch {current_leader_epoch} is over: refresh the metadata")
-    return Refused(Problem.UNKNOWN_LEADER_EPOCH, f"epoch {current_leader_epoch} is not known here yet")
+    if current_leader_epoch not in (-1, partition.leader_epoch):
+        if current_leader_epoch < partition.leader_epoch:
+            return Refused(Problem.FENCED_LEADER_EPOCH, f"epoch {current_leader_epoch} is over: refresh the metadata")
+        return Refused(Problem.UNKNOWN_LEADER_EPOCH, f"epoch {current_leader_epoch} is not known here yet")
+    return partition if partition.leadership is not None else NOT_LEADING
+
+
+def _is_open(row: Partition | Refused) -> bool:
+    return isinstance(row, Partition)

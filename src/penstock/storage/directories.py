@@ -91,6 +91,18 @@ class PartitionDirectories:
         self.disk.sync_directory(self._deleted)
         self.sweep()
 
+    def remove_partitions(self, topic: str, partitions: Iterable[int]) -> None:
+        """Some of them; gone for good when this returns. The topic's id stays, also if it was the last one."""
+        directory = f"{self._topics}/{topic}"
+        for partition in partitions:
+            path = f"{directory}/{_PARTITION_PREFIX}{partition}"
+            if self.disk.exists(path):
+                self.disk.rename(path, f"{self._deleted}/{uuid4().hex}")
+        if self.disk.exists(directory):
+            self.disk.sync_directory(directory)
+        self.disk.sync_directory(self._deleted)
+        self.sweep()
+
     def sweep(self) -> None:
         """Deletes what was set aside, also by a process that died before it had finished."""
         for name in self.disk.list_directory(self._deleted):

@@ -37,7 +37,7 @@ class DescribeProducers:
         )
 
     def _partition(self, topic: str, index: i32) -> PartitionResponse:
-        partition = self._replicas.find(topic, index)
+        partition = self._replicas.leader(topic, index)
         if isinstance(partition, Refused):
             return PartitionResponse(
                 partition_index=index,

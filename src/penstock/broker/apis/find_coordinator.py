@@ -14,9 +14,9 @@ from kio.static.primitive import i32
 from penstock.broker.api import NO_THROTTLE, Api, Caller
 from penstock.broker.apis.metadata import broker_row
 from penstock.broker.error_codes import NONE, code_of
-from penstock.cluster.core.image import Image
+from penstock.cluster.core.image import BrokerImage, Image
 from penstock.errors import Refused
-from penstock.groups.coordinator import Groups
+from penstock.groups.coordinator import OFFSETS_TOPIC, Groups
 from penstock.later import Later, awaiting
 
 _GROUP = 0
@@ -25,10 +25,9 @@ _GROUP = 0
 class FindCoordinator:
     api = Api(key=10, versions=(0, 6))
 
-    def __init__(self, groups: Groups, image: Image, node_id: int, offsets_partition_count: int) -> None:
+    def __init__(self, groups: Groups, image: Image, offsets_partition_count: int) -> None:
         self._groups = groups
         self._image = image
-        self._node_id = node_id
         self._offsets_partition_count = offsets_partition_count
 
     def start(
@@ -48,10 +47,19 @@ class FindCoordinator:
             return _nowhere(key, ErrorCode.invalid_group_id, "a group needs a name")
         if refused is not None:
             return _nowhere(key, code_of(refused), refused.text)
-        broker = broker_row(self._image.brokers[self._node_id], address)
+        leader = self._leader_of(key)
+        if leader is None:
+            return _nowhere(key, ErrorCode.coordinator_not_available, "nobody leads the group's partition now")
+        broker = broker_row(leader, address)
         return Coordinator(
             key=key, node_id=broker.node_id, host=broker.host, port=broker.port, error_code=NONE, error_message=None
         )
+
+    def _leader_of(self, group_id: str) -> BrokerImage | None:
+        topic, partition = self._image.topic(OFFSETS_TOPIC), self._groups.partition_of(group_id)
+        if topic is None or partition is None:
+            return None
+        return self._image.brokers.get(topic.partitions[partition].leader)
 
 
 def _response(rows: list[Coordinator]) -> FindCoordinatorResponse:

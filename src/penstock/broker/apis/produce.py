@@ -16,13 +16,14 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from penstock.broker.api import Api, Buffers, Caller, CloseConnection
+from penstock.broker.current_leaders import CurrentLeaders
 from penstock.broker.error_codes import NONE, code_of
 from penstock.clock import Clock
 from penstock.cluster.core.image import INTERNAL_TOPICS
 from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.replication.partition import NEVER_MS, Committed, Partition
-from penstock.replication.replicas import Replicas
+from penstock.replication.replicas import TOO_FEW_REPLICAS, Replicas
 from penstock.wire.produce import OneBatch, ProduceRequest, TopicProduce, read_produce_request
 from penstock.wire.produce_response import (
     OneProduced,
@@ -49,8 +50,9 @@ class TooOld(NamedTuple):
 class Produce:
     api = Api(key=0, versions=(0, 13), pipelined=True)
 
-    def __init__(self, replicas: Replicas, clock: Clock) -> None:
+    def __init__(self, replicas: Replicas, leaders: CurrentLeaders, clock: Clock) -> None:
         self._replicas = replicas
+        self._leaders = leaders
         self._clock = clock
 
     def read(self, frame: memoryview, body_start: int, version: int) -> OneBatch | ProduceRequest | TooOld:
@@ -79,7 +81,9 @@ class Produce:
         if request.acks == ACKS_NONE:
             _hang_up_on_error(response)
             return None
-        return _when_committed(response, uncommitted) if uncommitted else response
+        if not uncommitted:
+            return self._with_leaders(response)
+        return _when_committed(response, uncommitted).map(self._with_leaders)
 
     def _deadline_ms(self, request: OneBatch | ProduceRequest) -> int:
         return self._clock.now_ms() + max(0, request.timeout_ms) if request.acks == ACKS_ALL else NEVER_MS
@@ -88,10 +92,12 @@ class Produce:
         acks, _, name, topic_id, index, records = request
         partition = self._find(name, topic_id, index)
         if isinstance(partition, Refused):
-            return _refused_one(request, partition)
+            return self._refused_one(request, partition)
+        if acks == ACKS_ALL and partition.lacks_replicas:
+            return self._refused_one(request, TOO_FEW_REPLICAS)
         result = self._replicas.append(partition, records, caller)
         if isinstance(result, Refused):
-            return _refused_one(request, result)
+            return self._refused_one(request, result)
         base_offset, next_offset, append_time_ms, _, start_offset = result
         produced = new_tuple(OneProduced, (name, topic_id, index, base_offset, append_time_ms, start_offset))
         if acks != ACKS_ALL:
@@ -99,7 +105,7 @@ class Produce:
         committed = partition.when_committed(next_offset, self._deadline_ms(request))
         if committed.done and committed.result() is None:
             return produced
-        return committed.map(lambda refused: produced if refused is None else _refused_one(request, refused))
+        return committed.map(lambda refused: produced if refused is None else self._refused_one(request, refused))
 
     def _append_all(
         self, topic: TopicProduce, acks: int, deadline_ms: int, uncommitted: list[_Uncommitted], caller: Caller
@@ -107,6 +113,8 @@ class Produce:
         rows: list[PartitionProduced] = []
         for index, records in topic.partitions:
             partition = self._find(topic.name, topic.topic_id, index)
+            if isinstance(partition, Partition) and acks == ACKS_ALL and partition.lacks_replicas:
+                partition = TOO_FEW_REPLICAS
             result = (
                 partition
                 if isinstance(partition, Refused)
@@ -122,6 +130,27 @@ class Produce:
                 committed = partition.when_committed(result.next_offset, deadline_ms)
                 uncommitted.append(_Uncommitted(committed, rows, len(rows) - 1))
         return TopicProduced(topic.name, topic.topic_id, rows)
+
+    def _refused_one(self, request: OneBatch, refused: Refused) -> ProduceResponse | None:
+        row = _failed(request.partition_index, refused)
+        response = ProduceResponse([TopicProduced(request.name, request.topic_id, [row])])
+        if request.acks == ACKS_NONE:
+            _hang_up_on_error(response)
+            return None
+        return self._with_leaders(response)
+
+    def _with_leaders(self, response: ProduceResponse) -> ProduceResponse:
+        """For whoever came to the wrong broker, where the right one is."""
+        named = []
+        for topic in response.topics:
+            rows = topic.partitions
+            for place, row in enumerate(rows):
+                if row.error_code is not NONE:
+                    leader = self._leaders.beside(row.error_code, topic.name, topic.topic_id, row.partition_index)
+                    if leader is not None and isinstance(rows, list):
+                        rows[place] = row._replace(current_leader=leader)
+                        named.append(leader)
+        return response._replace(node_endpoints=self._leaders.endpoints(named)) if named else response
 
     def _find(self, name: str, topic_id: UUID | None, index: int) -> Partition | Refused:
         partition = self._replicas.find(name, index) if topic_id is None else self._replicas.find_by_id(topic_id, index)
@@ -141,10 +170,8 @@ class _Uncommitted(NamedTuple):
     at: int
 
 
-def _when_committed(
-    response: ProduceResponse, uncommitted: list[_Uncommitted]
-) -> ProduceResponse | Later[Produced | None]:
-    later: Later[Produced | None] = Later()
+def _when_committed(response: ProduceResponse, uncommitted: list[_Uncommitted]) -> Later[ProduceResponse]:
+    later: Later[ProduceResponse] = Later()
     waiting = len(uncommitted)
 
     def settle(row: _Uncommitted, _: Later[Committed]) -> None:
@@ -157,7 +184,7 @@ def _when_committed(
 
     for each in uncommitted:
         each.committed.when_done(partial(settle, each))
-    return response if later.done else later
+    return later
 
 
 def _hang_up_on_error(response: ProduceResponse) -> None:
@@ -165,15 +192,6 @@ def _hang_up_on_error(response: ProduceResponse) -> None:
         for row in topic.partitions:
             if row.error_code is not NONE:
                 raise CloseConnection(f"a batch with acks=0 was refused: {row.error_message}")
-
-
-def _refused_one(request: OneBatch, refused: Refused) -> ProduceResponse | None:
-    row = _failed(request.partition_index, refused)
-    response = ProduceResponse([TopicProduced(request.name, request.topic_id, [row])])
-    if request.acks == ACKS_NONE:
-        _hang_up_on_error(response)
-        return None
-    return response
 
 
 def _failed(index: int, refused: Refused) -> PartitionProduced:

@@ -1,0 +1,108 @@
+"""The logs of this broker on its disk: opened, closed, deleted. What blocks runs in a pool."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+
+from penstock.clock import Clock
+from penstock.cluster.core.image import TopicImage
+from penstock.config.log import LogSettings
+from penstock.disk.interface import Space
+from penstock.errors import PenstockError, Problem
+from penstock.storage.directories import PartitionDirectories
+from penstock.storage.journal import Journal
+from penstock.storage.log import Log
+
+logger = logging.getLogger(__name__)
+
+
+class LocalLogs:
+    def __init__(
+        self,
+        directories: PartitionDirectories,
+        defaults: LogSettings,
+        journal: Journal,
+        pool: ThreadPoolExecutor,
+        upkeep: ThreadPoolExecutor,
+        clock: Clock,
+    ) -> None:
+        """`upkeep` has one thread, so that what is begun in it is done in order."""
+        self._directories = directories
+        self._defaults = defaults
+        self._journal = journal
+        self._pool = pool
+        self.upkeep = upkeep
+        self._clock = clock
+
+    @property
+    def path(self) -> str:
+        return self._directories.path
+
+    def space(self) -> Space:
+        return self._directories.space()
+
+    def settings_of(self, config: Mapping[str, str]) -> LogSettings:
+        return self._defaults.overridden_by(config)
+
+    async def open(self, topic: TopicImage, indexes: Sequence[int], settings: LogSettings) -> list[Log]:
+        """All or none. Raises PenstockError."""
+        if not indexes:
+            return []
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._open, topic, indexes, settings)
+
+    def _open(self, topic: TopicImage, indexes: Sequence[int], settings: LogSettings) -> list[Log]:
+        try:
+            paths = self._directories.claim(topic.name, topic.id, indexes)
+        except OSError as error:
+            text = f"the directories of {topic.name} cannot be made: {error}"
+            raise PenstockError(Problem.STORAGE_FAILED, text) from error
+        logs: list[Log] = []
+        try:
+            for index, path in zip(indexes, paths, strict=True):
+                share = self._journal.share_for(topic.id, index)
+                log = Log.open(self._directories.disk, path, settings, now_ms=self._clock.now_ms(), share=share)
+                logs.append(log)
+                if log.recovery.noteworthy:
+                    what = str(log.recovery)
+                    logger.warning("log.recovered", extra={"topic": topic.name, "partition": index, "what": what})
+        except PenstockError:
+            for log in logs:
+                log.abandon()
+            raise
+        return logs
+
+    async def remove(self, topic: str, indexes: Collection[int] | None = None) -> None:
+        """Of a topic, or of some of its partitions; their logs are abandoned. Set aside at least, or at the next start.
+
+        Behind all that retention and compaction have begun there: they know files by their names, which what is made
+        anew has too.
+        """
+        remove = (self._directories.remove_topic, topic) if indexes is None else (self._remove_some, topic, indexes)
+        try:
+            await asyncio.get_running_loop().run_in_executor(self.upkeep, *remove)
+        except OSError as error:
+            logger.warning("topic.files.kept", extra={"topic": topic, "why": str(error), "do": "see to the disk"})
+
+    def _remove_some(self, topic: str, indexes: Collection[int]) -> None:
+        self._directories.remove_partitions(topic, indexes)
+
+    async def remove_strangers(self, known: Mapping[str, Set[int]]) -> None:
+        """At start: what was left behind by topics that were deleted, and by partitions that were moved away, while
+
+        this node was down. `known`: the partitions that are here, by topic.
+        """
+        await asyncio.get_running_loop().run_in_executor(self._pool, self._remove_strangers, known)
+
+    def _remove_strangers(self, known: Mapping[str, Set[int]]) -> None:
+        found: dict[str, set[int]] = {}
+        for directory in self._directories.existing():
+            found.setdefault(directory.topic, set()).add(directory.partition)
+        for topic, partitions in found.items():
+            if topic not in known:
+                self._directories.remove_topic(topic)
+            elif strangers := partitions - known[topic]:
+                self._directories.remove_partitions(topic, strangers)
+        self._directories.sweep()

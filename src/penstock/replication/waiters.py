@@ -1,0 +1,45 @@
+"""Who waits for something to be committed, and until when."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from penstock.errors import Problem, Refused
+from penstock.later import Later
+
+Committed = None | Refused
+NEVER_MS = 2**63
+
+
+class CommitWaiters:
+    """In the order in which they came, which is that of their offsets but for duplicates, which may wait longer."""
+
+    __slots__ = ("waiting",)
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[int, int, Later[Committed]]] = deque()
+
+    def add(self, next_offset: int, deadline_ms: int) -> Later[Committed]:
+        later: Later[Committed] = Later()
+        self.waiting.append((next_offset, deadline_ms, later))
+        return later
+
+    def reached(self, offset: int, answer: Committed) -> None:
+        """All that wait for no more than `offset` are answered."""
+        waiting = self.waiting
+        while waiting and waiting[0][0] <= offset:
+            waiting.popleft()[2].complete(answer)
+
+    def expire(self, now_ms: int) -> None:
+        """Swept now and then: a timer per produce would cost more than the produce."""
+        waiting, self.waiting = self.waiting, deque()
+        for waiter in waiting:
+            if waiter[1] > now_ms:
+                self.waiting.append(waiter)
+            else:
+                waiter[2].complete(Refused(Problem.REQUEST_TIMED_OUT, "it is written, but was not committed in time"))
+
+    def refuse(self, refused: Refused) -> None:
+        waiting, self.waiting = self.waiting, deque()
+        for _, _, later in waiting:
+            later.complete(refused)
