@@ -105,7 +105,10 @@ class LogModel:
     def check_everything(self) -> None:
         """Walks the whole log. Only what was not synced may be damaged."""
         assert self.must <= self.log.end_offset
-        assert self.certain_start <= self.log.start_offset <= self.possible_start
+        assert self.certain_start <= self.log.start_offset
+        # A log of which nothing is left that can be read begins where it ends.
+        skipped = range(self.possible_start, min(self.log.start_offset, self.must))
+        assert not any(sent.base_offset in skipped for sent in self.sent.values())
         offset = self.log.start_offset
         seen: set[int] = set()
         while offset < self.log.end_offset:

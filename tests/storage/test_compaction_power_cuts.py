@@ -1,8 +1,12 @@
-"""Compaction on a disk that loses power at any operation: no key loses its newest value, no deleted key comes back."""
+"""Compaction and truncation on a disk that loses power at any operation.
+
+No key loses its newest value, no deleted key comes back, and nothing of what was truncated does.
+"""
 
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple
@@ -21,7 +25,7 @@ from penstock.storage.compaction import Compaction
 from penstock.storage.deletion import Deletion
 from penstock.storage.log import Log
 from penstock.units import MIB
-from penstock.wire.batch import read_header
+from penstock.wire.batch import BatchHeader, read_header
 from penstock.wire.records import Record, build_batch, records_of
 
 DIRECTORY = "/data/topics/t/partition-0"
@@ -50,6 +54,26 @@ class Sent(NamedTuple):
     timestamp_ms: int
 
 
+class Walk(NamedTuple):
+    """All that can be read, and the offsets that are refused."""
+
+    records: list[Record]
+    batches: list[BatchHeader]
+    damaged: set[int]
+
+    @property
+    def offsets(self) -> set[int]:
+        return {record.offset for record in self.records}
+
+    def end_of_cut(self, offset: int) -> int:
+        """Where a log ends that is truncated to this offset, which is not damaged: no batch is torn."""
+        holding = [header.base_offset for header in self.batches if header.base_offset <= offset < header.next_offset]
+        return holding[0] if holding else offset
+
+    def gap_before(self, offset: int) -> range:
+        return range(max((h.next_offset for h in self.batches if h.next_offset <= offset), default=0), offset)
+
+
 class CompactionUnderFire(RuleBasedStateMachine):
     """`must`: every record below it was synced, and it or a newer one of its key has to be there."""
 
@@ -60,8 +84,11 @@ class CompactionUnderFire(RuleBasedStateMachine):
         self.must = 0
         self.sent: dict[int, Sent] = {}
         self.sequence = -1
+        self.epoch = 0
         # Refused since a power cut, before which it was not synced.
         self.damaged: set[int] = set()
+        # Between the last batch and the end, after truncations.
+        self.gaps: list[range] = []
         self.open()
 
     def open(self) -> None:
@@ -84,7 +111,7 @@ class CompactionUnderFire(RuleBasedStateMachine):
                 base_sequence=self.sequence + 1 if has_producer else -1,
             )
         )
-        appended = self.log.append(built, read_header(built), leader_epoch=0, now_ms=self.now_ms)
+        appended = self.log.append(built, read_header(built), leader_epoch=self.epoch, now_ms=self.now_ms)
         assert appended.base_offset == base
         if has_producer:
             self.sequence += len(batch)
@@ -162,6 +189,70 @@ class CompactionUnderFire(RuleBasedStateMachine):
             self.compaction = None
         self.disk.forgive()
 
+    @rule(part=st.floats(0, 1))
+    def truncate(self, part: float) -> None:
+        before = self.walk()
+        offset = round(self.log.end_offset * part)
+        if offset == self.log.end_offset:
+            return
+        self.log.truncate_to(offset)
+        if offset in before.damaged:
+            assert set(range(self.log.end_offset, offset)) <= before.damaged
+        else:
+            assert self.log.end_offset == before.end_of_cut(offset)
+        self.gaps.append(before.gap_before(self.log.end_offset))
+        self.follow_truncation(before)
+        after = self.walk()
+        assert after.records == [record for record in before.records if record.offset < self.log.end_offset]
+        assert after.batches == [header for header in before.batches if header.next_offset <= self.log.end_offset]
+        assert all(start.start_offset < self.log.end_offset for start in self.log.epochs.starts())
+        self.epoch += 1
+        self.check_producers()
+
+    def follow_truncation(self, before: Walk) -> None:
+        """What compaction took out for records that are truncated now is lost, as in Kafka."""
+        self.must = self.log.end_offset
+        there = before.offsets
+        self.sent = {offset: sent for offset, sent in self.sent.items() if offset < self.must and offset in there}
+        self.damaged = {offset for offset in before.damaged if offset < self.must}
+        self.sequence = max((entry.last_sequence for entry in self.log.producers()), default=-1)
+
+    @rule(
+        part=st.floats(0, 1),
+        operations=st.integers(0, 15) | st.integers(0, 80),
+        killed_for=st.none() | st.integers(0, 40),
+        choose=chance,
+    )
+    def power_cut_within_truncation(self, part: float, operations: int, killed_for: int | None, choose: Random) -> None:
+        """It happens as a whole or not at all. Perhaps the process dies first, and is in its next life for a while."""
+        before, must = self.walk(), self.must
+        offset = round(self.log.end_offset * part)
+        if offset == self.log.end_offset or offset in before.damaged:
+            return
+        cut = before.end_of_cut(offset)
+        self.disk.operations_left = operations
+        try:
+            self.log.truncate_to(offset)
+            must = self.log.end_offset + 1
+        except PowerOff:
+            event("power off within truncation")
+        self.disk.operations_left = killed_for
+        with suppress(PowerOff):
+            if killed_for is not None:
+                self.open()
+        self.disk.operations_left = None
+        self.disk.cut_power(choose)
+        self.open()
+        self.gaps.append(before.gap_before(cut))
+        after = self.walk()
+        certain = min(must, cut) if self.log.end_offset == cut else must
+        assert self.log.end_offset >= certain
+        assert {offset for offset in before.offsets if offset < certain} <= after.offsets
+        if self.log.end_offset == cut:
+            self.must, self.damaged = cut, after.damaged
+            self.sent = {kept: sent for kept, sent in self.sent.items() if kept in after.offsets}
+        self.after_reopening()
+
     @rule(choose=chance)
     def power_cut(self, choose: Random) -> None:
         self.disk.operations_left = None
@@ -215,17 +306,26 @@ class CompactionUnderFire(RuleBasedStateMachine):
     def after_reopening(self) -> None:
         """What was not synced may be lost, in part."""
         assert self.log.end_offset >= self.must
-        served, damaged = self.walk()
-        assert all(offset >= self.must or offset in self.damaged for offset in damaged)
-        self.damaged = damaged
-        readable = {record.offset for record in served}
+        walk = self.walk()
+        assert all(offset >= self.must or offset in self.damaged for offset in walk.damaged)
+        self.damaged = walk.damaged
+        readable = walk.offsets
         self.sent = {offset: sent for offset, sent in self.sent.items() if offset < self.must or offset in readable}
         self.must = self.log.end_offset
         self.sequence = max((entry.last_sequence for entry in self.log.producers()), default=-1)
+        self.epoch = self.log.latest_epoch or 0
+        self.check_producers()
 
-    def walk(self) -> tuple[list[Record], set[int]]:
-        """Every record that can be read, and the offsets that are refused."""
+    def check_producers(self) -> None:
+        """Of no producer is less known than its batches say, nor anything of batches that are not there."""
+        for entry in self.log.producers():
+            assert all(batch.next_offset <= self.log.end_offset for batch in entry.batches)
+        sequences = [header.last_sequence for header in self.walk().batches if header.producer_id >= 0]
+        assert self.sequence >= max(sequences, default=-1)
+
+    def walk(self) -> Walk:
         found: list[Record] = []
+        batches: list[BatchHeader] = []
         damaged: set[int] = set()
         offset = self.log.start_offset
         while offset < self.log.end_offset:
@@ -236,18 +336,21 @@ class CompactionUnderFire(RuleBasedStateMachine):
                 damaged.add(offset)
                 offset += 1
                 continue
+            if not data and any(gap.start <= offset and gap.stop == self.log.end_offset for gap in self.gaps):
+                break
             assert data, f"nothing at offset {offset}, but the log ends at {self.log.end_offset}"
             position = 0
             for header in headers_in(data):
+                batches.append(header)
                 found += records_of(data[position : position + header.size], limit_bytes=MIB)
                 position += header.size
                 offset = header.next_offset
-        return found, damaged
+        return Walk(found, batches, damaged)
 
     def served(self) -> list[Record]:
-        served, damaged = self.walk()
-        assert damaged == self.damaged
-        return served
+        walk = self.walk()
+        assert walk.damaged == self.damaged
+        return walk.records
 
     @invariant()
     def newest_values_are_there_and_deleted_keys_are_not(self) -> None:

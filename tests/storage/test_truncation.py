@@ -125,3 +125,46 @@ def test_a_truncation_that_fails_ends_the_log_and_a_new_opening_has_all_that_mus
     again = opened(disk)
     assert again.end_offset >= 30
     assert contents(again) == {base: content for base, content in before.items() if base < again.end_offset}
+
+
+def test_back_to_its_start_a_log_still_knows_its_producers() -> None:
+    """Of their batches nothing is left: the first segments were deleted, all others truncated."""
+    disk = PowerCutDisk()
+    log = filled(disk)
+    start = log.segments[2].base_offset
+    log.delete_records(start)
+    deletion = log.apply_retention(NOW_MS)
+    assert deletion is not None
+    deletion.run()
+    assert log.segments[0].base_offset == start
+    log.truncate_to(start)
+    batches = start // 2
+    known = {place % 2: place // 2 * 2 + 1 for place in range(batches)}
+    disk.cut_power(Random(1))
+    for candidate in (log, opened(disk)):
+        assert (candidate.start_offset, candidate.end_offset, candidate.segments) == (start, start, [])
+        assert {entry.producer_id: entry.last_sequence for entry in candidate.producers()} == known
+
+
+def test_a_log_that_starts_within_the_batch_that_goes_ends_at_its_start() -> None:
+    disk = PowerCutDisk()
+    log = filled(disk)
+    log.delete_records(31)
+    log.truncate_to(31)
+    for candidate in (log, opened(disk)):
+        assert (candidate.start_offset, candidate.end_offset, candidate.size_bytes) == (31, 31, 0)
+    assert append(log, batch_of(b"new"), leader_epoch=7).base_offset == 31
+    disk.cut_power(Random(1))
+    again = opened(disk)
+    assert again.start_offset == 31
+    assert not again.recovery.damage
+
+
+def test_below_its_start_there_is_nothing_to_take_back() -> None:
+    disk = PowerCutDisk()
+    log = filled(disk)
+    log.delete_records(30)
+    log.truncate_to(10)
+    for candidate in (log, opened(disk)):
+        assert (candidate.start_offset, candidate.end_offset) == (30, 30)
+        assert candidate.latest_epoch is None

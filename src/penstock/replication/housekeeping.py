@@ -71,16 +71,14 @@ class Housekeeping:
         log.expire_producers(now_ms, PRODUCER_EXPIRY_MS)
         if deletion is not None:
             # A future of the loop's: should it end in a bug, which nobody waits for, the loop is told.
-            loop = asyncio.get_running_loop()
-            loop.run_in_executor(self._pool, self._delete, partition, deletion, loop)
+            asyncio.get_running_loop().run_in_executor(self._pool, self._delete, partition, deletion)
 
-    def _delete(self, partition: Partition, deletion: Deletion, loop: asyncio.AbstractEventLoop) -> None:
+    def _delete(self, partition: Partition, deletion: Deletion) -> None:
         """In the pool."""
         try:
             deletion.run()
         except OSError as error:
             self._complain(partition, f"old segments could not be deleted: {error}")
-            loop.call_soon_threadsafe(deletion.try_again_later)
 
     @staticmethod
     def _complain(partition: Partition, why: str) -> None:

@@ -41,6 +41,9 @@ class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
     clean_offset: int = 0
     # What entries of the journal before this one have of the log does not count any more.
     journal_sequence: int = 0
+    # The log was truncated to `recovery_offset` and nothing was appended since: all that its files have beyond is left
+    # over, and goes before another checkpoint takes the place of this one.
+    is_cut: bool = False
 
 
 class StartOffset(msgspec.Struct, array_like=True, frozen=True):

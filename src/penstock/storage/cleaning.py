@@ -35,7 +35,8 @@ _CHUNK_BYTES = MIB
 class CleaningTask(NamedTuple):
     """What a pass works on: gathered on the event loop's thread, used on another.
 
-    `kept_batches`: producer id and last offset of the batches that tell a living producer's sequence.
+    `kept_batches`: producer id and last offset of the batches that tell a living producer's sequence. `generation`: of
+    what the pass makes; newer than all that the log has or had a moment ago.
     """
 
     closed: tuple[Segment, ...]
@@ -43,6 +44,7 @@ class CleaningTask(NamedTuple):
     rules: CompactionRules
     now_ms: int
     kept_batches: frozenset[tuple[int, int]]
+    generation: int
     index_interval_bytes: int
     records_limit_bytes: int
 
@@ -134,7 +136,7 @@ class Cleaning:
 
     def _clean_group(self, group: Sequence[Segment], batch_filter: BatchFilter) -> Iterator[Replacement | None]:
         first, last = group[0], group[-1]
-        output = self._output = _Output(self._disk, self._directory, group, self._task.index_interval_bytes)
+        output = self._output = _Output(self._disk, self._directory, first, self._task)
         changed = len(group) > 1
         read_bytes = 0
         for segment in group:
@@ -151,7 +153,7 @@ class Cleaning:
                     read_bytes = 0
                     yield None
         if changed:
-            new = output.finish(first)
+            new = output.finish()
             self._output = None
             yield Replacement(tuple(group), new)
         else:
@@ -185,12 +187,13 @@ def _batches(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
 class _Output:
     """A new segment that grows under a temporary name."""
 
-    def __init__(self, disk: Disk, directory: str, group: Sequence[Segment], interval_bytes: int) -> None:
-        generation = 1 + max(segment.generation for segment in group)
+    def __init__(self, disk: Disk, directory: str, first: Segment, task: CleaningTask) -> None:
+        """It begins where `first` does, so what was known of producers there is right for it too."""
         self._disk = disk
         self._directory = directory
-        self._interval_bytes = interval_bytes
-        self._segment = Segment(disk, directory, group[0].base_offset, group[0].created_ms, generation=generation)
+        self._first = first
+        self._interval_bytes = task.index_interval_bytes
+        self._segment = Segment(disk, directory, first.base_offset, first.created_ms, generation=task.generation)
         self._segment.gaps = True
         self._segment.start_indexes()
         self._temporary = self._segment.path + LOG_SUFFIX + _TEMPORARY_SUFFIX
@@ -208,15 +211,14 @@ class _Output:
         if len(self._pending) >= _CHUNK_BYTES:
             self._write()
 
-    def finish(self, first: Segment) -> Segment:
-        """It begins where `first` does, so what was known of producers there is right for it too."""
+    def finish(self) -> Segment:
         self._write()
         self._file.sync()
         self._file.close()
         # Truncation goes back to an older one if this is missing or torn.
         with suppress(OSError):
             snapshot = self._disk.open(self._segment.path + SNAPSHOT_SUFFIX, create=True)
-            write_fully(snapshot, [read_whole(self._disk, first.path + SNAPSHOT_SUFFIX)], 0)
+            write_fully(snapshot, [read_whole(self._disk, self._first.path + SNAPSHOT_SUFFIX)], 0)
             snapshot.close()
         self._disk.rename(self._temporary, self._segment.path + LOG_SUFFIX)
         # A checkpoint that names it may come before any other sync of the directory.

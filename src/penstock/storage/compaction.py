@@ -36,6 +36,7 @@ class Compaction:
 
     def __init__(self, log: Log, dirty: DirtyRange, now_ms: int, key_map_bytes: int) -> None:
         self._log = log
+        self._truncations = log.truncations
         self._end_offset = dirty.end_offset
         self._key_map_bytes = key_map_bytes
         self._cleaning = self._pass_over(dirty, now_ms)
@@ -65,7 +66,11 @@ class Compaction:
     def work(self) -> None:
         """A step. Blocking, on a pool thread."""
         with self._one_at_a_time:
-            self._ready = None if self.is_done or self._log.failure is not None else self._cleaning.step()
+            self._ready = None
+            if self._is_void and self._log.failure is None:
+                self._cleaning.abandon()
+            elif not self.is_done and self._log.failure is None:
+                self._ready = self._cleaning.step()
 
     def settle(self, now_ms: int) -> None:
         """Puts what `work` made in use. Call it after each."""
@@ -73,11 +78,12 @@ class Compaction:
         if self._log.failure is not None:
             self.is_done = True
         elif replacement is not None:
-            untouched = all(segment.truncations == self._truncations[segment] for segment in replacement.old)
-            if not untouched or not self._log.replace_segments(replacement.old, replacement.new, now_ms):
-                # Retention or truncation was faster.
+            if self._is_void or not self._log.replace_segments(replacement.old, replacement.new, now_ms):
+                # Truncation or retention was faster.
                 self._log.doomed.append((now_ms, replacement.new))
                 self.is_done = True
+        elif self._cleaning.is_done and self._is_void:
+            self.is_done = True
         elif self._cleaning.is_done:
             self._finish_pass(now_ms)
 
@@ -91,6 +97,11 @@ class Compaction:
                 if ready is not None:
                     ready.new.remove_files()
 
+    @property
+    def _is_void(self) -> bool:
+        """The log was truncated since: records may be gone for newer ones that were taken back."""
+        return self._log.truncations != self._truncations
+
     def _finish_pass(self, now_ms: int) -> None:
         clean_offset = self._cleaning.clean_offset
         self._log.clean_offset = clean_offset
@@ -103,7 +114,8 @@ class Compaction:
     def _pass_over(self, dirty: DirtyRange, now_ms: int) -> Cleaning:
         log = self._log
         closed = tuple(segment for segment in _closed(log) if segment.base_offset < dirty.end_offset)
-        self._truncations = {segment: segment.truncations for segment in closed}
+        # The names of those that wait to be deleted are not free yet.
+        others = [segment for _, segment in (*log.doomed, *log.replaced)]
         task = CleaningTask(
             closed,
             dirty,
@@ -112,6 +124,7 @@ class Compaction:
             frozenset(
                 (entry.producer_id, batch.next_offset - 1) for entry in log.producers() for batch in entry.batches
             ),
+            1 + max(segment.generation for segment in (*log.segments, *others)),
             log.settings.index_interval_bytes,
             RECORDS_LIMIT_BYTES,
         )

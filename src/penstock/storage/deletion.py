@@ -20,7 +20,7 @@ class Deletion:
         self._segments = segments
 
     def run(self) -> None:
-        """Blocking. Raises OSError: then call `try_again_later`.
+        """Blocking. Raises OSError: then the next `apply_retention` gives out again what is left.
 
         Does nothing once the log has failed or is closed: its directory may be another log's by now.
         """
@@ -38,10 +38,6 @@ class Deletion:
         for segment in self._segments:
             if self._log.failure is None:
                 segment.remove_files()
-
-    def try_again_later(self) -> None:
-        """On the event loop's thread: the next `apply_retention` gives the files out again."""
-        self._log.doomed += [(0, segment) for segment in self._segments]
 
 
 def apply_retention(log: LogState, now_ms: int, limit_offset: int) -> Deletion | None:
@@ -69,8 +65,9 @@ def apply_retention(log: LogState, now_ms: int, limit_offset: int) -> Deletion |
     if expired:
         log.drop_oldest(count)
         log.doomed += [(now_ms + settings.file_delete_delay_ms, segment) for segment in expired]
+    # Until they are gone they stay: a truncation meanwhile must know all files that could come back.
+    log.doomed = [(due_ms, segment) for due_ms, segment in log.doomed if not segment.is_removed]
     due = [segment for due_ms, segment in log.doomed if due_ms <= now_ms]
-    log.doomed = [(due_ms, segment) for due_ms, segment in log.doomed if due_ms > now_ms]
     if expired or due:
         return Deletion(log, due)
     if failure is not None:

@@ -22,7 +22,7 @@ from penstock.storage.stage import begin_stage, renew_stage
 from penstock.storage.state import LogState
 from penstock.storage.sync import SyncTicket
 from penstock.storage.timestamps import TimestampedOffset, first_at_or_after, newest
-from penstock.storage.truncation import truncate
+from penstock.storage.truncation import settle_truncation, truncate
 from penstock.wire.batch import BatchHeader, stamp, stamp_append_time
 from penstock.wire.tuples import new_tuple
 
@@ -62,6 +62,8 @@ class Log(LogState):
             recovered = Recovery(disk, directory, settings, files, now_ms, share).run()
             log = cls(disk, directory, settings, files, recovered, share)
             had_failed = write_again_after_failure(disk, directory, recovered)
+            if recovered.was_cut:
+                settle_truncation(log)
             # With flush.policy=os nobody waits for a sync, and a gigabyte to sync would hold up the start.
             wants_sync = settings.flush_policy == "acked" or recovered.was_journaled
             if had_failed or (wants_sync and (recovered.changed or log.recovery.noteworthy)):
@@ -229,7 +231,9 @@ class Log(LogState):
     def truncate_to(self, offset: int) -> None:
         """Takes back everything from the batch on that holds `offset`; durable when it returns.
 
-        Blocking, and nothing else may use the log meanwhile. Raises PenstockError; then the log has failed.
+        The log then ends at `offset` or before it, but not before its start. Blocking, and nothing else may use the log
+        meanwhile, deletions and compaction at work on it included; those that wait go on as they should afterwards.
+        Raises PenstockError; then the log has failed, and the next opening has it as it was or as it should be.
         """
         if self.failure is not None:
             raise self.failed_error()

@@ -51,6 +51,8 @@ class Recovered(NamedTuple):
     # The journal had something that the checkpoint did not know, and below which sequence it does not count.
     was_journaled: bool
     journal_sequence: int
+    # A truncation had not ended. What it left is gone for good; nothing may be appended before a checkpoint says so.
+    was_cut: bool
 
 
 class Recovery:
@@ -75,6 +77,7 @@ class Recovery:
         self.report = RecoveryReport()
         if checkpoint is None and CHECKPOINT_NAME in self._names:
             self.report.notes.append("the checkpoint was unreadable, so the whole log was scanned")
+        self._has_checkpoint = checkpoint is not None
         self._checkpoint = checkpoint or Checkpoint(0, 0, [], [], [])
         self._epochs = LeaderEpochs(self._checkpoint.epochs)
         self._producers = ProducerStates(self._checkpoint.producers)
@@ -100,7 +103,7 @@ class Recovery:
         last = self._segments[-1] if self._segments else None
         written_end = last.next_offset if last else 0
         end_offset = max(written_end, self._start_offset, recovery_offset)
-        if last is not None and written_end < recovery_offset and recovery_offset > self._start_offset:
+        if last is not None and written_end < self._vouched_end() and recovery_offset > self._start_offset:
             self._damaged(last, Damage(written_end, recovery_offset, last.size, last.size))
         self._epochs.cut_start(self._start_offset)
         start_offset = self._start_offset
@@ -123,22 +126,20 @@ class Recovery:
             self._checkpoint.clean_offset,
             bool(self._replay),
             self._checkpoint.journal_sequence,
+            self._checkpoint.is_cut,
         )
 
     def _sweep(self, rows: dict[int, SegmentRow]) -> list[tuple[int, int]]:
         """Base offset and generation of the segments that count; what an interrupted step left is removed.
 
         That is temporary files, segments below the start, those that the checkpoint would know if they counted, and
-        parts of any of them. Without a checkpoint the newest generation counts: it got its name when it was complete.
+        parts of any of them.
         """
         present: dict[int, int] = {}
         for name in self._names:
             if (match := _SEGMENT_FILE.fullmatch(name)) and match[3] == LOG_SUFFIX:
                 base_offset, generation = int(match[1]), int(match[2] or 0)
-                row = rows.get(base_offset)
-                if row is not None and generation == row.generation:
-                    present[base_offset] = generation
-                elif row is None or f"{base_offset:020d}{_tag(row.generation)}{LOG_SUFFIX}" not in self._names:
+                if self._counts(rows.get(base_offset), base_offset, generation):
                     present[base_offset] = max(generation, present.get(base_offset, 0))
         for base_offset in list(present):
             if base_offset not in rows and base_offset < self._checkpoint.recovery_offset:
@@ -150,17 +151,37 @@ class Recovery:
         self._remove_all_but(present)
         return sorted(present.items())
 
+    def _vouched_end(self) -> int:
+        """A compacted log that was truncated may end behind its last batch."""
+        if self._checkpoint.segments and (last := self._checkpoint.segments[-1]).gaps and not last.damage:
+            return last.next_offset
+        return self._checkpoint.recovery_offset
+
+    def _counts(self, row: SegmentRow | None, base_offset: int, generation: int) -> bool:
+        """Whether such a segment may be the log's. Without a checkpoint the newest generation counts: it got its name
+
+        when it was complete. With one, only what has no generation can have been made since.
+        """
+        if row is not None:
+            named = f"{base_offset:020d}{_tag(row.generation)}{LOG_SUFFIX}"
+            return generation == row.generation or named not in self._names
+        return not self._checkpoint.is_cut and (generation == 0 or not self._has_checkpoint)
+
     def _remove_all_but(self, present: dict[int, int]) -> None:
         dead = {name for name in self._names if name.endswith(".tmp")}
         for name in self._names:
             match = _SEGMENT_FILE.fullmatch(name)
             if match and match[3] in SUFFIXES and present.get(int(match[1])) != int(match[2] or 0):
                 dead.add(name)
-        if dead:
-            # The checkpoint that condemns them must not be lost while their removal is kept.
+        is_cut = self._checkpoint.is_cut
+        if dead or is_cut:
+            # The checkpoint that condemns them must not be lost while their removal, or a cut, is kept.
             self._disk.sync_directory(self._directory)
         for name in sorted(dead):
             self._disk.remove(f"{self._directory}/{name}")
+        if is_cut:
+            # The next checkpoint does not condemn them any more.
+            self._disk.sync_directory(self._directory)
         self._names -= dead
 
     def _take_up(self, base_offset: int, generation: int, row: SegmentRow | None) -> None:
@@ -170,8 +191,10 @@ class Recovery:
             # Compaction merged it into the segment before it, and its removal did not reach the disk.
             segment.remove_files()
             return
-        size = segment.file().size()
         is_last_row = row is not None and row is self._checkpoint.segments[-1]
+        if row is not None and is_last_row and self._checkpoint.is_cut:
+            self._cut_again(segment, row.size)
+        size = segment.file().size()
         if row is not None and row.generation == generation and (size == row.size or (is_last_row and size > row.size)):
             segment.adopt(row)
             self._take_up_indexes(segment, needed=is_last_row)
@@ -183,6 +206,17 @@ class Recovery:
         else:
             segment.release_file()
         self._segments.append(segment)
+
+    def _cut_again(self, segment: Segment, size: int) -> None:
+        """Also if it has the right size: the sync of the cut may have failed, and then the next one proves nothing
+
+        unless there is something to sync.
+        """
+        file = segment.file()
+        if file.size() >= size:
+            file.truncate(size + 1)
+            file.truncate(size)
+            self._changed[segment] = size
 
     def _take_up_indexes(self, segment: Segment, *, needed: bool) -> None:
         """Those of closed segments are loaded when they are used; that they exist is checked at once."""

@@ -38,6 +38,7 @@ class Segment:
         "gaps",
         "generation",
         "indexes",
+        "is_removed",
         "max_timestamp_ms",
         "next_offset",
         "path",
@@ -63,6 +64,8 @@ class Segment:
         self.gaps = False
         # Tells a reader that its bytes may have been cut off and replaced under it.
         self.truncations = 0
+        # Its files are gone, and their names may be those of another by now.
+        self.is_removed = False
 
     @property
     def facts(self) -> SegmentFacts:
@@ -198,8 +201,9 @@ class Segment:
 
     def remove_files(self, suffixes: Sequence[str] = SUFFIXES) -> None:
         """Blocking. Files that are gone already are fine."""
-        for suffix in suffixes:
+        for suffix in suffixes if not self.is_removed else ():
             try:
                 self._disk.remove(self.path + suffix)
             except FileNotFoundError:
                 continue
+        self.is_removed = self.is_removed or LOG_SUFFIX in suffixes

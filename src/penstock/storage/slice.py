@@ -52,7 +52,7 @@ class SearchedSlice(Slice):
 
     def cached(self) -> Buffer | None:
         indexes = self._segment.indexes
-        if indexes is None:
+        if indexes is None or self._segment.truncations != self._truncations:
             return None
         expected, position = self._segment.place_before(self._query.offset, indexes)
         available = self._segment.sound_end(position) - position
@@ -70,6 +70,7 @@ class SearchedSlice(Slice):
         try:
             return self._load()
         except OSError as error:
+            self._check_still_there()
             raise unreadable(self._segment.path, error) from error
 
     def _load(self) -> Buffer:

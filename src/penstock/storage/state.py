@@ -83,7 +83,7 @@ class LogState:
         self.truncations = 0
         self._journal_sequence = recovered.journal_sequence
         self.failure: str | None = None
-        # Deleted segments whose files are still there, and when those may go.
+        # Deleted segments whose files are still there or have just gone, and when those may go.
         self.doomed: list[tuple[int, Segment]] = []
         # The same of segments that compaction replaced; they are doomed once a checkpoint names the new ones.
         self.replaced: list[tuple[int, Segment]] = []
@@ -216,10 +216,11 @@ class LogState:
             or bool(self.replaced)
         )
 
-    def gather_checkpoint(self, *, for_good: bool = False) -> Callable[[], None]:
+    def gather_checkpoint(self, *, for_good: bool = False, is_cut: bool = False) -> Callable[[], None]:
         """The log as it is now, to be written when everything before is synced. Blocking; raises OSError.
 
-        `for_good`: needed before files go away that the checkpoint before this one speaks of.
+        `for_good`: needed before files go away that the checkpoint before this one speaks of. `is_cut`: the files have
+        more than the log.
         """
         content = Checkpoint(
             self.end_offset,
@@ -229,6 +230,7 @@ class LogState:
             self.producer_states.entries(),
             self.clean_offset,
             self._journal_sequence if self.share is None else self.share.next_sequence(),
+            is_cut,
         )
         blocks = [
             block

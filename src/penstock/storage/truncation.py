@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from penstock.storage.checkpoint import ProducerSnapshot
 from penstock.storage.core.producer_state import ProducerStates
 from penstock.storage.sealed import read_sealed
@@ -9,69 +11,123 @@ from penstock.storage.segment import SNAPSHOT_SUFFIX, Segment
 from penstock.storage.state import LogState
 
 
+class _Cut(NamedTuple):
+    """Which segments stay, where the last of them is cut if it is, and where it and the log then end."""
+
+    kept: list[Segment]
+    last: Segment | None
+    position: int
+    next_offset: int
+    end_offset: int
+
+
 def truncate(log: LogState, offset: int) -> None:
     """The log ends before the batch that holds `offset`, on disk too. Raises PenstockError; then the log has failed.
 
-    First the checkpoint stops vouching for what goes, and voids what the journal has of it; then it goes, from the end:
-    a crash in between leaves a log that is longer than asked for, and none with a hole.
+    It happens when a checkpoint says so, which also voids what the journal has of it: a crash before leaves the log as
+    it was, and at a start after it what is left over goes. So it does not matter in which order things go.
     """
     offset = max(offset, log.start_offset)
     if offset >= log.end_offset:
         return
     try:
-        kept, last, position, end_offset = _find(log, offset)
+        cut = _find(log, offset)
+        producers = _producers_at(log, cut.end_offset)
         log.commit.sync_now(log.active)
-        dropped = log.segments[len(kept) :]
-        if last is not None:
-            last.cut(position, end_offset, log.settings.index_interval_bytes)
-        for segment in dropped:
-            segment.truncations += 1
-        log.segments = kept
-        log.end_offset = end_offset
-        log.clean_offset = min(log.clean_offset, end_offset)
-        log.epochs.cut_end(end_offset)
-        log.latest_epoch = log.epochs.latest
-        log.producer_states = _producers_at(log, end_offset)
-        log.stage = None
-        log.truncations += 1
-        log.gather_checkpoint(for_good=True)()
+        dropped = _forget(log, cut, producers)
+        log.gather_checkpoint(for_good=True, is_cut=True)()
         log.checkpoint_written(None)
-        for segment in reversed(dropped):
-            segment.remove_files()
-        log.disk.sync_directory(log.directory)
-        if last is not None:
-            last.file().truncate(last.size)
-            last.file().sync()
+        _remove(log, dropped)
+        if cut.last is not None:
+            cut.last.file().truncate(cut.last.size)
+            cut.last.file().sync()
+        settle_truncation(log)
     except OSError as error:
         log.fail(f"truncation to offset {offset} failed: {error}")
         raise log.failed_error() from error
+
+
+def settle_truncation(log: LogState) -> None:
+    """All that is left over was removed and cut off: from now on what comes behind the end counts. Raises OSError."""
+    log.commit.sync_now(log.active)
+    log.disk.sync_directory(log.directory)
+    log.gather_checkpoint(for_good=True)()
+    log.checkpoint_written(None)
     log.commit.everything_synced()
-    # The log may start inside the batch that went: offsets below its start are not given again.
-    log.end_offset = log.synced_offset = log.durable_offset = max(end_offset, log.start_offset)
-    log.active = last if log.end_offset == end_offset else None
-    log.forget_tail()
-    log.size_bytes = sum(segment.size for segment in kept)
+    log.synced_offset = log.durable_offset = log.end_offset
+    log.synced_bytes = log.durable_bytes = log.appended_bytes
 
 
-def _find(log: LogState, offset: int) -> tuple[list[Segment], Segment | None, int, int]:
-    """The segments that stay, the one of them that is cut, where, and the offset at which the log then ends."""
+def _find(log: LogState, offset: int) -> _Cut:
+    """What compaction took out stays known as such: there the log ends at `offset` itself, behind the last batch."""
     segment = log.segment_of(offset)
     if segment is None:
-        return [], None, 0, log.start_offset
+        return _Cut([], None, 0, 0, log.start_offset)
     place = log.segments.index(segment)
-    position, end_offset = segment.size, segment.next_offset
+    next_offset, position, end_offset = segment.next_offset, segment.size, offset
     if (damage := segment.damage_at(offset)) is not None:
-        position, end_offset = damage.position, damage.first_offset
-    elif offset < segment.next_offset:
+        next_offset, position = damage.first_offset, damage.position
+        end_offset = next_offset
+    elif offset < next_offset:
         indexes = segment.ready_indexes(log.settings.index_interval_bytes)
-        _, near = segment.place_before(offset, indexes)
-        for found, header in segment.batches(near):
+        next_offset, position = segment.place_before(offset, indexes)
+        # Unless it is found right there, the disk lost something that nobody has noticed yet.
+        end_offset = next_offset
+        for found, header in segment.batches(position):
             if header.next_offset > offset:
-                position, end_offset = found, header.base_offset
+                end_offset = min(header.base_offset, offset) if found == position else next_offset
                 break
+            next_offset, position = header.next_offset, found + header.size
+            end_offset = next_offset
+    if end_offset <= log.start_offset:
+        # What is left could not be read; and offsets below the start are not given again.
+        return _Cut([], None, 0, 0, log.start_offset)
     if position == 0:
-        return log.segments[:place], None, 0, end_offset
-    return log.segments[: place + 1], segment, position, end_offset
+        return _Cut(log.segments[:place], None, 0, 0, end_offset)
+    return _Cut(log.segments[: place + 1], segment, position, next_offset, end_offset)
+
+
+def _forget(log: LogState, cut: _Cut, producers: ProducerStates) -> list[Segment]:
+    """The log is as it should be, in memory. Returns the segments that left it."""
+    dropped = log.segments[len(cut.kept) :]
+    log.commit.drop(dropped)
+    if cut.last is not None:
+        cut.last.cut(cut.position, cut.next_offset, log.settings.index_interval_bytes)
+    for segment in cut.kept:
+        if segment.indexes is not None and log.commit.in_flight:
+            # A checkpoint that was gathered before is void, and with it what it was to write of them.
+            segment.indexes.forget_saved()
+    log.segments = cut.kept
+    if not cut.kept:
+        # Its first records may have been lost: what is gone with all others is not damage any more.
+        log.move_start(cut.end_offset)
+    log.active = cut.last if cut.next_offset == cut.end_offset else None
+    log.end_offset = cut.end_offset
+    log.clean_offset = min(log.clean_offset, cut.end_offset)
+    log.epochs.cut_end(cut.end_offset)
+    log.latest_epoch = log.epochs.latest
+    log.producer_states = producers
+    log.stage = None
+    log.truncations += 1
+    log.forget_tail()
+    log.size_bytes = sum(segment.size for segment in cut.kept)
+    return dropped
+
+
+def _remove(log: LogState, dropped: list[Segment]) -> None:
+    """With all that retention and compaction have not removed yet: their names will be given to new segments, and a
+
+    start would take them for such.
+    """
+    replaced = [segment for _, segment in log.doomed if _is_beyond(segment, log.end_offset)]
+    for segment in (*dropped, *replaced):
+        segment.truncations += 1
+        segment.release()
+        segment.remove_files()
+
+
+def _is_beyond(segment: Segment, end_offset: int) -> bool:
+    return segment.next_offset > end_offset or segment.base_offset >= end_offset
 
 
 def _producers_at(log: LogState, end_offset: int) -> ProducerStates:
@@ -79,7 +135,7 @@ def _producers_at(log: LogState, end_offset: int) -> ProducerStates:
     last_used_ms = {entry.producer_id: entry.last_used_ms for entry in log.producer_states.entries()}
     later: list[Segment] = []
     states = ProducerStates()
-    for segment in reversed(log.segments):
+    for segment in reversed([segment for segment in log.segments if segment.base_offset <= end_offset]):
         later.append(segment)
         snapshot = read_sealed(log.disk, segment.path + SNAPSHOT_SUFFIX, ProducerSnapshot)
         if snapshot is not None and snapshot.offset == segment.base_offset:
@@ -87,7 +143,9 @@ def _producers_at(log: LogState, end_offset: int) -> ProducerStates:
             break
     for segment in reversed(later):
         for _, header in segment.batches(0):
-            if header.producer_id >= 0 and header.base_offset < end_offset:
+            if header.next_offset > end_offset:
+                break
+            if header.producer_id >= 0:
                 used_ms = last_used_ms.get(header.producer_id, header.max_timestamp)
                 states.record(header, header.base_offset, header.max_timestamp, used_ms)
     return states
