@@ -7,7 +7,9 @@ from random import Random
 from uuid import UUID
 
 import pytest
+from tests.disk.faults import FaultyDisk
 from tests.disk.power import PowerCutDisk
+from tests.storage.journaled_node import NothingKept
 
 from penstock.disk.interface import read_whole, replace_atomically
 from penstock.errors import PenstockError
@@ -83,3 +85,40 @@ def test_what_an_interrupted_removal_left_is_swept_up() -> None:
     assert len(disk.list_directory("/data/deleted")) == 1
     PartitionDirectories(disk, "/data").sweep()
     assert disk.list_directory("/data/deleted") == []
+
+
+def test_a_directory_that_was_made_right_before_a_kill_gets_its_name_synced() -> None:
+    """The process dies before that sync; the next one finds the directory, which the page cache shows."""
+    disk = PowerCutDisk()
+    faulty = FaultyDisk(disk)
+    directories = PartitionDirectories(faulty, "/data")
+    directories.claim("orders", OLD, [])
+    faulty.fail("sync_directory", path_part="/data/topics/orders")
+    with pytest.raises(OSError):
+        directories.claim("orders", OLD, [0])
+    (path,) = PartitionDirectories(disk, "/data").claim("orders", OLD, [0])
+    file = disk.open(f"{path}/records", create=True)
+    file.write([b"acknowledged"], 0)
+    file.sync()
+    disk.sync_directory(path)
+    disk.cut_power(NothingKept())
+    assert read_whole(disk, f"{path}/records") == b"acknowledged"
+
+
+def test_a_data_directory_that_was_made_right_before_a_kill_gets_its_name_synced() -> None:
+    disk = PowerCutDisk()
+    disk.make_directory("/var")
+    disk.make_directory("/var/data", for_good=False)
+    (path,) = PartitionDirectories(disk, "/var/data").claim("orders", OLD, [0])
+    disk.cut_power(NothingKept())
+    assert disk.exists(path)
+
+
+def test_the_parent_of_the_data_directory_may_be_closed_to_us() -> None:
+    disk = PowerCutDisk()
+    PartitionDirectories(disk, "/var/data")
+    faulty = FaultyDisk(disk)
+    faulty.fail("sync_directory", errno.EACCES)
+    directories = PartitionDirectories(faulty, "/var/data")
+    faulty.heal()
+    assert directories.claim("orders", OLD, [0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
@@ -39,8 +40,13 @@ class PartitionDirectories:
         self._topics = f"{data_directory}/topics"
         # Beside the topics, so that no topic name can clash with it.
         self._deleted = f"{data_directory}/deleted"
+        # Topics all of whose names are known to be on disk. Whoever made what is there may have been killed before.
+        self._named: set[str] = set()
         disk.make_directory(self._topics)
         disk.make_directory(self._deleted)
+        # In a directory that we may not look into we have made none.
+        with suppress(PermissionError):
+            disk.sync_directory(data_directory.rpartition("/")[0] or "/")
 
     def claim(self, topic: str, topic_id: UUID, partitions: Iterable[int]) -> list[str]:
         """The directories of these partitions, made where they are missing. Their names are on disk when this returns.
@@ -63,8 +69,9 @@ class PartitionDirectories:
         missing = [path for path in paths if not self.disk.exists(path)]
         for path in missing:
             self.disk.make_directory(path, for_good=False)
-        if missing:
+        if missing or topic not in self._named:
             self.disk.sync_directory(directory)
+            self._named.add(topic)
         return paths
 
     def existing(self) -> list[PartitionDirectory]:
@@ -84,6 +91,7 @@ class PartitionDirectories:
     def remove_topic(self, topic: str) -> None:
         """All its partitions, whichever id they have; gone for good when this returns."""
         directory = f"{self._topics}/{topic}"
+        self._named.discard(topic)
         if not self.disk.exists(directory):
             return
         self.disk.rename(directory, f"{self._deleted}/{uuid4().hex}")
