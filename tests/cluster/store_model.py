@@ -1,8 +1,8 @@
-"""A store in memory for controller tests: nodes with versions, transactions that are checked, and a controller on it."""
+"""A store in memory for tests of the controller: nodes with versions, transactions that are checked, a controller."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from uuid import UUID
 
 from penstock.cluster.core.controller import Controller
@@ -88,7 +88,7 @@ class StoreModel:
             view.put_topic(self.topic(name))
         return view
 
-    def commit(self, changes: Iterable[Change]) -> list[int] | None:
+    def commit(self, changes: Sequence[Change]) -> list[int] | None:
         """None: a conflict."""
         after, versions = dict(self.nodes), []
         for change in changes:

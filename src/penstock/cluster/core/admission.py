@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from penstock.cluster.core.draft import Draft
 from penstock.cluster.core.election import settled, without
 from penstock.cluster.core.view import PartitionKey
-from penstock.coordination.paths import BrokerState
+from penstock.coordination.paths import NO_LEADER, BrokerState
 
 
 class Admission:
@@ -45,18 +45,21 @@ class Admission:
         self._left, self.is_drafted = None, False
 
     def _take_away(self, draft: Draft, key: PartitionKey) -> None:
-        node = draft.partition(key)
-        if node is None:
+        node, broker = draft.partition(key), draft.view.broker(self.node_id)
+        if node is None or broker.registration is None:
             return
-        broker, settings = draft.view.broker(self.node_id), draft.view.settings(key.topic)
-        assert broker.registration is not None
-        state, known = node.state, broker.state
-        if known is None or known.directory_id != broker.registration.directory_id:
-            # A wiped disk, or a broker of which nothing is known: it has nothing.
+        state, settings = node.state, draft.view.settings(key.topic)
+        # A wiped disk, or a broker of which nothing is known: it has nothing.
+        is_empty = broker.state is None or broker.state.directory_id != broker.registration.directory_id
+        if is_empty:
             state = without(state, self.node_id, keeps_doubtful=False)
         elif not broker.registration.clean and settings.acknowledges_unsynced:
             state = without(state, self.node_id, keeps_doubtful=True)
-        # Whoever led was an earlier life: records of its epoch may be gone here and there with others.
-        new_life = node.state.leader == self.node_id
+        # Whoever led was an earlier life: it may have lost records that others have under the same epoch.
+        new_life = state.leader == self.node_id
         after = settled(state, draft.electorate.admitting(self.node_id), settings, new_life=new_life)
+        if is_empty and after.leader == self.node_id:
+            # By an unclean election: rather any other.
+            other = settled(state, draft.electorate, settings, new_life=new_life)
+            after = after if other.leader == NO_LEADER else other
         draft.put_partition(key, after)

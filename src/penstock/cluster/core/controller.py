@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from penstock.cluster.core.admission import Admission
 from penstock.cluster.core.doubts import Doubts
-from penstock.cluster.core.draft import Draft
+from penstock.cluster.core.draft import MAX_BYTES, Draft
 from penstock.cluster.core.effects import Answer, Commit, Effect, Reload, Resign
 from penstock.cluster.core.election import Electorate, settled
 from penstock.cluster.core.events import (
@@ -46,9 +46,15 @@ class Controller:
     Effects are to be carried out in order; each call returns at once. After `Resign` nothing more is decided.
     """
 
-    def __init__(self, controller_epoch_version: int, preferred: PreferredLeaderOptions | None = None) -> None:
+    def __init__(
+        self,
+        controller_epoch_version: int,
+        preferred: PreferredLeaderOptions | None = None,
+        max_transaction_bytes: int = MAX_BYTES,
+    ) -> None:
         """The version that the controller epoch's node got from this controller."""
         self._epoch_version = controller_epoch_version
+        self._max_transaction_bytes = max_transaction_bytes
         self.view = View(controller_epoch_version)
         self._has_started = False
         self._has_resigned = False
@@ -116,7 +122,7 @@ class Controller:
                 pass
             case _:
                 if isinstance(event, BrokerStopping):
-                    self._stopping[event.node_id] = event.broker_epoch
+                    self._stopping[event.node_id] = max(event.broker_epoch, self._stopping.get(event.node_id, NO_EPOCH))
                 self._requests.append(pending(event))
         return effects + self._go_on(now_ms)
 
@@ -170,7 +176,8 @@ class Controller:
         view = self.view
         dead = {node_id for node_id, epoch in self._dead.items() if epoch >= view.broker(node_id).broker_epoch}
         stopping = {node_id for node_id, epoch in self._stopping.items() if epoch == view.broker(node_id).broker_epoch}
-        draft = Draft(view, Electorate(view.live - dead, stopping, frozenset(self._admissions)))
+        electorate = Electorate(view.live - dead, stopping, frozenset(self._admissions))
+        draft = Draft(view, electorate, self._max_transaction_bytes)
         for node_id in sorted(dead):
             state = view.broker(node_id).state
             if state is not None and state.fenced_epoch < view.broker(node_id).broker_epoch:

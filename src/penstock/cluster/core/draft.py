@@ -8,7 +8,16 @@ from uuid import UUID
 from penstock.cluster.core.effects import Publish, PublishedBroker, PublishedPartition
 from penstock.cluster.core.election import Electorate
 from penstock.cluster.core.view import PartitionKey, PartitionNode, View
-from penstock.coordination.interface import Change, Check, Create, Node, Remove, Replace
+from penstock.coordination.interface import (
+    CHANGE_OVERHEAD_BYTES,
+    MAX_COMMIT_BYTES,
+    Change,
+    Check,
+    Create,
+    Node,
+    Remove,
+    Replace,
+)
 from penstock.coordination.paths import (
     BROKER_STATE,
     CONTROLLER_EPOCH,
@@ -18,20 +27,19 @@ from penstock.coordination.paths import (
     broker_state_path,
     partition_path,
 )
-from penstock.units import KIB
 
-# ZooKeeper takes a little less than 1 MiB at once. Half of that is some 1,500 partitions: large enough that the round
-# trips do not matter, small enough that deciding and encoding do not hold up the broker around it.
-MAX_BYTES = 512 * KIB
-_OVERHEAD_BYTES = 256
+# Half of what a store takes is a thousand partitions: large enough that the round trips do not matter, small enough
+# that deciding and encoding do not hold up the broker around it.
+MAX_BYTES = MAX_COMMIT_BYTES // 2
 
 
 class Draft:
     """Reads through to the view; the view itself changes only when the commit has succeeded (`apply`)."""
 
-    def __init__(self, view: View, electorate: Electorate) -> None:
+    def __init__(self, view: View, electorate: Electorate, max_bytes: int = MAX_BYTES) -> None:
         self.view = view
         self.electorate = electorate
+        self._max_bytes = max_bytes
         self._partitions: dict[PartitionKey, PartitionState] = {}
         self._topic_ids: dict[PartitionKey, UUID] = {}
         self._brokers: dict[int, BrokerState | None] = {}
@@ -40,7 +48,7 @@ class Draft:
 
     @property
     def is_full(self) -> bool:
-        return self._bytes >= MAX_BYTES
+        return self._bytes >= self._max_bytes
 
     @property
     def is_empty(self) -> bool:
@@ -137,4 +145,4 @@ class Draft:
 
 def _size(change: Change) -> int:
     data = change.data if isinstance(change, Create | Replace) else b""
-    return len(change.path) + len(data) + _OVERHEAD_BYTES
+    return len(change.path) + len(data) + CHANGE_OVERHEAD_BYTES

@@ -200,24 +200,37 @@ def _settle(draft: Draft, key: PartitionKey) -> Row:
 
 
 def _check_unregister(draft: Draft, node_id: int) -> Row:
-    broker = draft.view.broker(node_id)
-    if broker.registration is not None:
-        text = f"broker {node_id} is registered: stop it, and wait until its session is over"
-        return Row(None, Refused(Problem.INVALID_REQUEST, text))
-    if broker.state is None:
+    if draft.view.broker(node_id).state is None:
         return Row(None, Refused(Problem.BROKER_NOT_REGISTERED, f"broker {node_id} is not known"))
+    if (refusal := _registered(draft, node_id)) is not None:
+        return Row(None, refusal)
     for key in draft.view.partitions_of(node_id):
-        node = draft.partition(key)
-        if node is not None and {*node.state.isr, *node.state.eligible_leaders} == {node_id}:
-            text = (
-                f"only broker {node_id} has everything of {key.topic}-{key.partition}: elect another leader uncleanly "
-                "or delete the topic first"
-            )
-            return Row(key, Refused(Problem.INVALID_REQUEST, text))
+        if (refusal := _indispensable(draft, node_id, key)) is not None:
+            return Row(key, refusal)
     return Row(None)
 
 
+def _registered(draft: Draft, node_id: int) -> Refused | None:
+    if draft.view.broker(node_id).registration is None:
+        return None
+    return Refused(Problem.INVALID_REQUEST, f"broker {node_id} is registered: stop it, and wait for its session's end")
+
+
+def _indispensable(draft: Draft, node_id: int, key: PartitionKey) -> Refused | None:
+    node = draft.partition(key)
+    if node is None or {*node.state.isr, *node.state.eligible_leaders} != {node_id}:
+        return None
+    text = (
+        f"only broker {node_id} has everything of {key.topic}-{key.partition}: elect another leader uncleanly or "
+        "delete the topic first"
+    )
+    return Refused(Problem.INVALID_REQUEST, text)
+
+
 def _take_from(draft: Draft, node_id: int, key: PartitionKey) -> Row:
+    # Again: there may be transactions in between.
+    if (refusal := _registered(draft, node_id) or _indispensable(draft, node_id, key)) is not None:
+        return Row(key, refusal)
     if (node := draft.partition(key)) is not None:
         left = without(node.state, node_id, keeps_doubtful=False)
         draft.put_partition(key, settled(left, draft.electorate, draft.view.settings(key.topic)))
@@ -225,8 +238,10 @@ def _take_from(draft: Draft, node_id: int, key: PartitionKey) -> Row:
 
 
 def _forget(draft: Draft, node_id: int) -> Row:
-    if draft.view.broker(node_id).registration is not None or draft.broker_state(node_id) is None:
-        return Row(None, Refused(Problem.INVALID_REQUEST, f"broker {node_id} came back or was unregistered meanwhile"))
+    if (refusal := _registered(draft, node_id)) is not None:
+        return Row(None, refusal)
+    if draft.broker_state(node_id) is None:
+        return Row(None, Refused(Problem.BROKER_NOT_REGISTERED, f"broker {node_id} was unregistered meanwhile"))
     draft.put_broker(node_id, None)
     return Row(None)
 

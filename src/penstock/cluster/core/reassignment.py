@@ -5,10 +5,12 @@ that go are removed, in one change. The replicas are at all times the target fol
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
 
+from penstock.cluster.core.view import PartitionKey, View
 from penstock.coordination.paths import PartitionState
 from penstock.errors import Problem, Refused
 
@@ -37,6 +39,15 @@ def cancelled(state: PartitionState) -> PartitionState | Refused:
     if not state.adding and not state.removing:
         return Refused(Problem.NO_REASSIGNMENT_IN_PROGRESS, "nothing to cancel: its replicas do not move")
     return _with_replicas(state, _original(state), (), ())
+
+
+def reassignments(view: View, keys: Iterable[PartitionKey] | None = None) -> dict[PartitionKey, PartitionState]:
+    """Those under way, of these partitions or of all."""
+    found = {}
+    for key in view.reassigning if keys is None else keys:
+        if key in view.reassigning and (node := view.partition(key)) is not None:
+            found[key] = node.state
+    return found
 
 
 def target_of(state: PartitionState) -> tuple[int, ...]:
