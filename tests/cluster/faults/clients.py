@@ -1,0 +1,72 @@
+"""What the recording clients share: they run until SIGTERM, and know their topic and cluster from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+TOPIC = "orders"
+GROUP = "billing"
+
+# Little patience with connections, endless patience with messages.
+CLIENT: dict[str, str | int | float | bool] = {
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 200,
+    "topic.metadata.refresh.interval.ms": 5_000,
+    "socket.connection.setup.timeout.ms": 2_000,
+    "socket.timeout.ms": 5_000,
+    "log_level": 3,
+}
+
+
+@dataclass(frozen=True)
+class ClientArguments:
+    name: str
+    bootstrap: str
+    topic: str
+    partitions: int
+    group: str
+    rate: float
+    histories: Path
+    idempotent: bool
+    run_s: float
+
+    def to_command(self) -> list[str]:
+        command = ["--name", self.name, "--bootstrap", self.bootstrap, "--topic", self.topic, "--group", self.group]
+        command += ["--partitions", str(self.partitions), "--rate", str(self.rate), "--run-s", str(self.run_s)]
+        command += ["--histories", str(self.histories)]
+        return command if self.idempotent else [*command, "--impatient"]
+
+
+def parsed_arguments() -> ClientArguments:
+    parser = argparse.ArgumentParser()
+    for name in ("name", "bootstrap", "topic"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--group", default=GROUP)
+    parser.add_argument("--partitions", type=int, default=1)
+    parser.add_argument("--rate", type=float, default=100)
+    parser.add_argument("--run-s", type=float, default=7200)
+    parser.add_argument("--histories", type=Path, required=True)
+    parser.add_argument("--impatient", action="store_true")
+    found = parser.parse_args()
+    return ClientArguments(
+        name=found.name,
+        bootstrap=found.bootstrap,
+        topic=found.topic,
+        partitions=found.partitions,
+        group=found.group,
+        rate=found.rate,
+        histories=found.histories,
+        idempotent=not found.impatient,
+        run_s=found.run_s,
+    )
+
+
+def until_told() -> threading.Event:
+    """Set by SIGTERM."""
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    return stopping

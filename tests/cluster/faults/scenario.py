@@ -1,0 +1,239 @@
+"""A cluster under faults, with recording clients, and a check of what they recorded.
+
+    python -m tests.cluster.faults.scenario --directory DIR --seed 7 --faults 8 --brokers 3 --zookeepers 1
+
+Prints a summary as JSON on its last line. Everything stays in DIR: data, logs, histories, `findings.txt`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tests.cluster.faults.clients import GROUP, TOPIC, ClientArguments
+from tests.cluster.faults.cluster import HEAL_S, TestCluster, wait_for
+from tests.cluster.faults.injector import Injector
+from tests.cluster.faults.network import open_network
+from tests.cluster.faults.processes import Process, python_module
+from tests.cluster.faults.schedule import Pace, Possible, schedule
+from tests.cluster.history.checker import check
+from tests.cluster.history.events import Acked, Drained, Failed, Read, Unknown
+from tests.cluster.history.recording import Recorder, now_ns, read_events
+
+PARTITIONS = 6
+PRODUCERS, MEMBERS = 2, 2
+FLUSH_S = 150
+UNEXPECTED = ("unexpected", "Traceback")
+
+
+@dataclass(frozen=True)
+class Wish:
+    seed: int
+    faults: int
+    brokers: int
+    zookeepers: int
+    rate: float
+    session_ms: int
+    longest_hold_s: float
+    gap_s: float
+    heal_between: float
+
+
+@dataclass
+class Outcome:
+    seed: int
+    brokers: int
+    faults: int = 0
+    faults_by_kind: dict[str, int] = field(default_factory=dict)
+    network_faults: bool = False
+    acked: int = 0
+    refused: int = 0
+    unknown: int = 0
+    reads: int = 0
+    events: int = 0
+    slowest_heal_seconds: float = 0
+    seconds: float = 0
+    findings: list[str] = field(default_factory=list)
+
+
+class Scenario:
+    def __init__(self, wish: Wish, directory: Path) -> None:
+        self._wish = wish
+        self._directory = directory
+        self._histories = directory / "histories"
+        self._diary = (directory / "diary.txt").open("a", buffering=1)
+        self._began = time.monotonic()
+        settings = {
+            "offsets.topic.num.partitions": "3",
+            # Small segments, so that faults also meet rolls.
+            "segment.bytes": str(256 * 1024),
+        }
+        if wish.zookeepers:
+            settings["zookeeper.session.timeout.ms"] = str(wish.session_ms)
+        self._cluster = TestCluster(
+            open_network(), directory, brokers=wish.brokers, zookeepers=wish.zookeepers, settings=settings
+        )
+        self._producers: list[Process] = []
+        self._others: list[Process] = []
+        self._outcome = Outcome(seed=wish.seed, brokers=wish.brokers, network_faults=self._cluster.network.can_cut)
+
+    def run(self) -> Outcome:
+        try:
+            self._prepare()
+            self._suffer()
+            self._recover()
+        except AssertionError as error:
+            self._outcome.findings.append(f"the run did not get to its end: {error}")
+        finally:
+            self._end_clients()
+            self._cluster.stop()
+        self._judge()
+        return self._outcome
+
+    def _say(self, text: str) -> None:
+        line = f"{time.strftime('%H:%M:%S')} {time.monotonic() - self._began:7.1f} {text}"
+        print(line, file=self._diary)
+        print(line, file=sys.stderr, flush=True)
+
+    def _prepare(self) -> None:
+        self._cluster.start()
+        replicas = min(3, self._wish.brokers)
+        config = {"min.insync.replicas": "2"} if replicas == 3 else {}
+        self._cluster.create_topic(TOPIC, PARTITIONS, replicas, config)
+        self._say(f"{self._wish.brokers} brokers are ready: {self._cluster.bootstrap}")
+        for number in range(PRODUCERS):
+            self._producers.append(self._client("producing", f"producer-{number}"))
+        self._producers.append(self._client("producing", "impatient", idempotent=False))
+        for number in range(MEMBERS):
+            self._others.append(self._client("consuming", f"member-{number}"))
+        self._others.append(self._client("watching", "watcher"))
+        wait_for(lambda: self._acked() > 0, "the first message is acknowledged", HEAL_S)
+
+    def _client(self, module: str, name: str, *, idempotent: bool = True) -> Process:
+        arguments = ClientArguments(
+            name=name,
+            bootstrap=self._cluster.bootstrap,
+            topic=TOPIC,
+            partitions=PARTITIONS,
+            group=GROUP,
+            rate=self._wish.rate,
+            histories=self._histories,
+            idempotent=idempotent,
+            run_s=7200,
+        )
+        command = python_module(f"tests.cluster.faults.{module}", *arguments.to_command())
+        process = Process(self._cluster.clients, command, self._directory / f"{name}.log")
+        process.launch()
+        return process
+
+    def _acked(self) -> int:
+        path = self._histories / "producer-0.history.jsonl"
+        return path.read_bytes().count(b'"acked"') if path.exists() else 0
+
+    def _suffer(self) -> None:
+        wish = self._wish
+        possible = Possible(self._cluster.network.can_cut, wish.brokers, wish.zookeepers)
+        pace = Pace(wish.session_ms / 1000, wish.longest_hold_s, wish.gap_s, wish.heal_between)
+        injector = Injector(self._cluster, TOPIC, GROUP, self._say)
+        kinds: Counter[str] = Counter()
+        for fault in schedule(wish.seed, wish.faults, possible, pace):
+            if fault.after_healing:
+                self._whole()
+            injector.inject(fault)
+            kinds[fault.kind.value] += 1
+            self._outcome.faults += 1
+            self._outcome.faults_by_kind = dict(kinds)
+            for broker in self._cluster.brokers.values():
+                if not broker.is_running:
+                    raise AssertionError(
+                        f"broker {broker.node_id} ended by itself after {fault}: {broker.output_text()[-2000:]}"
+                    )
+            self._clients_live()
+
+    def _clients_live(self) -> None:
+        for process in (*self._producers, *self._others):
+            if not process.is_running:
+                raise AssertionError(f"a client ended by itself: {process.output_text()[-2000:]}")
+
+    def _whole(self) -> None:
+        took = self._cluster.wait_until_whole(TOPIC)
+        self._outcome.slowest_heal_seconds = max(self._outcome.slowest_heal_seconds, round(took, 1))
+
+    def _recover(self) -> None:
+        self._cluster.heal()
+        self._say("healed; waiting until everything is in sync")
+        if self._cluster.zookeepers is not None:
+            self._cluster.zookeepers.wait_until_ready()
+        self._whole()
+        self._say("in sync; producers finish")
+        for producer in self._producers:
+            producer.terminate()
+        for producer in self._producers:
+            assert producer.wait(FLUSH_S) == 0, producer.output_text()[-2000:]
+        ends = self._cluster.ends(TOPIC, PARTITIONS)
+        self._say(f"ends are {ends}; the group reads to them")
+        wait_for(
+            lambda: self._cluster.committed(GROUP, TOPIC, PARTITIONS) == ends,
+            f"the group has committed {ends}",
+            HEAL_S,
+            lambda: self._cluster.committed(GROUP, TOPIC, PARTITIONS),
+        )
+        with Recorder(self._histories, "scenario") as recorder:
+            recorder.record(Drained(at_ns=now_ns(), group=GROUP, topic=TOPIC))
+        self._whole()
+        self._end_clients()
+        with Recorder(self._histories, "replicas") as recorder:
+            self._cluster.dump(TOPIC, PARTITIONS, recorder)
+
+    def _end_clients(self) -> None:
+        for process in (*self._producers, *self._others):
+            process.stop()
+
+    def _judge(self) -> None:
+        outcome = self._outcome
+        events = read_events(self._histories) if self._histories.exists() else []
+        found = check(events)
+        (self._directory / "findings.txt").write_text("\n".join(map(str, found)))
+        outcome.findings += [str(finding)[:1000] for finding in found]
+        for broker in self._cluster.brokers.values():
+            text = broker.output_text()
+            outcome.findings += [
+                f"broker {broker.node_id} has {word!r} in its log" for word in UNEXPECTED if word in text
+            ]
+        counts = Counter(type(event) for event in events)
+        outcome.events = len(events)
+        outcome.acked, outcome.reads = counts[Acked], counts[Read]
+        outcome.refused, outcome.unknown = counts[Failed], counts[Unknown]
+        outcome.seconds = round(time.monotonic() - self._began, 1)
+        if not outcome.acked:
+            outcome.findings.append("nothing was acknowledged")
+        self._say(f"{len(outcome.findings)} findings in {len(events)} events")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--directory", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--faults", type=int, default=8)
+    parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--zookeepers", type=int, default=1, help="0: the embedded store of one broker")
+    parser.add_argument("--rate", type=float, default=60, help="messages a second of each producer")
+    parser.add_argument("--session-ms", type=int, default=6000)
+    parser.add_argument("--longest-hold-s", type=float, default=9.0)
+    parser.add_argument("--gap-s", type=float, default=1.5)
+    parser.add_argument("--heal-between", type=float, default=0.6, help="the part of faults that wait for healing")
+    given = vars(parser.parse_args())
+    directory: Path = given.pop("directory").absolute()
+    directory.mkdir(parents=True, exist_ok=True)
+    outcome = Scenario(Wish(**given), directory).run()
+    print(json.dumps(asdict(outcome)))
+    return bool(outcome.findings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
