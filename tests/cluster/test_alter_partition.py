@@ -1,0 +1,136 @@
+"""What a leader may ask for, and how it is refused."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from tests.cluster.store_model import ControlledStore
+
+from penstock.cluster.core.effects import Answer, Row
+from penstock.cluster.core.election import TopicSettings
+from penstock.cluster.core.events import AlterPartition, BrokerFoundDead, BrokerStopping, IsrChange, IsrMember
+from penstock.coordination.paths import NO_EPOCH
+from penstock.errors import Problem
+
+
+@pytest.fixture
+def store() -> ControlledStore:
+    """Broker 1 leads, 1 and 2 are in sync, 3 is back and has caught up; 4 has no replica."""
+    store = ControlledStore()
+    store.start()
+    for node_id in (1, 2, 3, 4):
+        store.tell(store.register(node_id))
+    store.tell(store.create_topic("t", TopicSettings(2), (1, 2, 3)))
+    store.tell(store.lose(3), store.register(3))
+    assert store.state("t").isr == (1, 2)
+    return store
+
+
+def ask(store: ControlledStore, *isr: IsrMember, node_id: int = 1, leader_epoch: int = 0, behind: int = 0) -> Row:
+    change = IsrChange(store.topics["t"][0], 0, leader_epoch, store.partition("t").version - behind, isr)
+    answer = send(store, change, node_id=node_id)
+    assert answer.refusal is None
+    return answer.rows[0]
+
+
+def send(store: ControlledStore, *changes: IsrChange, node_id: int = 1, broker_epoch: int | None = None) -> Answer:
+    request_id = len(store.answers) + 1
+    epoch = store.epoch(node_id) if broker_epoch is None else broker_epoch
+    store.tell(AlterPartition(request_id, node_id, epoch, changes))
+    return store.answers[request_id]
+
+
+def member(store: ControlledStore, node_id: int) -> IsrMember:
+    return IsrMember(node_id, store.epoch(node_id))
+
+
+def recorded(node_id: int) -> IsrMember:
+    return IsrMember(node_id, NO_EPOCH)
+
+
+def problem(row: Row) -> Problem | None:
+    return None if row.refusal is None else row.refusal.problem
+
+
+def test_who_has_caught_up_joins(store: ControlledStore) -> None:
+    before = store.partition("t")
+    row = ask(store, recorded(1), recorded(2), member(store, 3))
+    assert row.node == store.partition("t")
+    assert (store.state("t").isr, store.partition("t").version) == ((1, 2, 3), before.version + 1)
+    assert store.published[-1].partitions[0].node == row.node
+
+
+def test_who_lags_leaves_and_is_eligible_below_min_isr(store: ControlledStore) -> None:
+    assert problem(ask(store, recorded(1))) is None
+    assert (store.state("t").isr, store.state("t").eligible_leaders) == ((1,), (2,))
+    assert problem(ask(store, recorded(1), member(store, 3))) is None
+    assert (store.state("t").isr, store.state("t").eligible_leaders) == ((1, 3), ())
+
+
+def test_what_changes_nothing_raises_the_version_so_that_older_copies_are_void(store: ControlledStore) -> None:
+    before = store.partition("t")
+    assert problem(ask(store, recorded(1), recorded(2))) is None
+    assert store.partition("t") == before._replace(version=before.version + 1)
+    assert problem(ask(store, recorded(1), behind=1)) is Problem.INVALID_UPDATE_VERSION
+
+
+def test_whoever_joins_must_have_fetched_in_its_newest_life(store: ControlledStore) -> None:
+    earlier = member(store, 3)
+    store.tell(store.register(3))
+    for joining in (earlier, recorded(3)):
+        assert problem(ask(store, recorded(1), recorded(2), joining)) is Problem.INELIGIBLE_REPLICA
+    assert problem(ask(store, recorded(1), recorded(2), member(store, 3))) is None
+
+
+def test_dead_and_stopping_brokers_do_not_join(store: ControlledStore) -> None:
+    joining = member(store, 3)
+    store.tell(BrokerStopping(100, 3, store.epoch(3)))
+    assert problem(ask(store, recorded(1), recorded(2), joining)) is Problem.INELIGIBLE_REPLICA
+    store.tell(BrokerFoundDead(3, store.epoch(3)))
+    assert problem(ask(store, recorded(1), recorded(2), joining)) is Problem.INELIGIBLE_REPLICA
+
+
+def test_a_stopping_leader_lets_another_in_and_hands_over_with_that() -> None:
+    store = ControlledStore()
+    store.start()
+    store.tell(store.register(1), store.register(2), store.create_topic("t", TopicSettings(), (1, 2)))
+    store.tell(store.lose(2), store.register(2), BrokerStopping(100, 1, store.epoch(1)))
+    assert store.answers[100].leaderships == 1
+    row = ask(store, recorded(1), member(store, 2))
+    assert problem(row) is Problem.NEW_LEADER_ELECTED
+    assert (store.state("t").leader, store.state("t").isr, store.state("t").leader_epoch) == (2, (2,), 1)
+
+
+def test_stale_leaders_and_versions(store: ControlledStore) -> None:
+    assert problem(ask(store, recorded(1), behind=1)) is Problem.INVALID_UPDATE_VERSION
+    assert problem(ask(store, recorded(1), behind=-1)) is Problem.NOT_CONTROLLER
+    assert problem(ask(store, recorded(1), leader_epoch=1)) is Problem.NOT_CONTROLLER
+    assert problem(ask(store, recorded(2), node_id=2)) is Problem.INVALID_REQUEST
+    store.tell(store.lose(1), store.register(1))
+    assert store.state("t").leader == 2
+    assert problem(ask(store, recorded(1))) is Problem.FENCED_LEADER_EPOCH
+
+
+@pytest.mark.parametrize("isr", [(), (2,), (1, 1), (1, 4)])
+def test_an_isr_that_cannot_be_is_refused(store: ControlledStore, isr: tuple[int, ...]) -> None:
+    assert problem(ask(store, *(member(store, node_id) for node_id in isr))) is Problem.INVALID_REQUEST
+
+
+def test_unknown_topics_and_partitions_are_said_row_by_row(store: ControlledStore) -> None:
+    topic_id, version = store.topics["t"][0], store.partition("t").version
+    good = IsrChange(topic_id, 0, 0, version, (recorded(1),))
+    answer = send(store, good._replace(topic_id=UUID(int=99)), good._replace(partition=5), good)
+    assert [problem(row) for row in answer.rows] == [
+        Problem.UNKNOWN_TOPIC_ID,
+        Problem.UNKNOWN_TOPIC_OR_PARTITION,
+        None,
+    ]
+    assert store.state("t").isr == (1,)
+
+
+def test_an_earlier_life_of_the_leader_is_refused_as_a_whole(store: ControlledStore) -> None:
+    change = IsrChange(store.topics["t"][0], 0, 0, store.partition("t").version, (recorded(1),))
+    answer = send(store, change, broker_epoch=store.epoch(1) - 1)
+    assert answer.refusal is not None and answer.refusal.problem is Problem.STALE_BROKER_EPOCH and not answer.rows
+    assert store.state("t").isr == (1, 2)
