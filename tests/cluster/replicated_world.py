@@ -194,11 +194,6 @@ class ReplicatedWorld(StoreModel):
                     log.committed = log.held[state.leader]
                     log.held = {replica: min(held, log.committed) for replica, held in log.held.items()}
 
-    def is_admitted(self, node_id: int) -> bool:
-        if node_id not in self.registrations or node_id not in self.broker_states():
-            return False
-        return self.broker_states()[node_id][0].admitted_epoch == self.epoch(node_id)
-
     # The brokers
 
     def add_topic(self, name: str, settings: TopicSettings, replicas: tuple[int, ...]) -> TopicChanged:

@@ -78,6 +78,11 @@ class StoreModel:
             if path.startswith(prefix)
         }
 
+    def is_admitted(self, node_id: int) -> bool:
+        if node_id not in self.registrations or node_id not in self.broker_states():
+            return False
+        return self.broker_states()[node_id][0].admitted_epoch == self.epoch(node_id)
+
     def view(self) -> View:
         view = View(self.nodes[CONTROLLER_EPOCH].version)
         for node_id, (state, version) in self.broker_states().items():
