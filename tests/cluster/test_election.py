@@ -152,6 +152,13 @@ def test_of_those_in_doubt_the_one_with_the_highest_log_end_leads() -> None:
     assert after.leader_epoch == state.leader_epoch + 1
 
 
+def test_unclean_elections_wait_for_the_answer_while_all_in_doubt_are_there_to_give_it() -> None:
+    state = PartitionState(NO_LEADER, 5, (), (1, 2, 3), last_known_eligible_leaders=(2, 3))
+    assert settled(state, ALL, UNCLEAN) is state
+    assert settled(state, live(1, 3), UNCLEAN).leader == 3
+    assert settled(state, ALL, PLAIN, choice=Choice.UNCLEAN).leader == 2
+
+
 def test_who_lost_its_disk_is_in_doubt_no_more() -> None:
     state = PartitionState(NO_LEADER, 5, (), (1, 2), last_known_eligible_leaders=(1, 2))
     after = settled(without(state, 1, keeps_doubtful=False), ALL, OS)

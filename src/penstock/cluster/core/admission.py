@@ -13,7 +13,8 @@ from penstock.coordination.paths import NO_LEADER, BrokerState
 class Admission:
     """Of one broker epoch, in as many transactions as it takes; the broker counts from the last one on.
 
-    A controller that dies in between leaves a broker that is not admitted: the next one begins again.
+    A controller that dies in between leaves a broker that is not admitted: the next one begins again. A broker must not
+    lead by what it read of partitions before it knew that it is admitted: that was said of an earlier life.
     """
 
     def __init__(self, node_id: int, broker_epoch: int) -> None:

@@ -26,6 +26,7 @@ from penstock.cluster.core.events import (
     Conflicted,
     Event,
     LogEnds,
+    Request,
     Tick,
     TopicChanged,
     TopicConfigured,
@@ -74,7 +75,10 @@ class Controller:
         self._taken: list[PartitionKey] = []
 
     def start(self, view: View, now_ms: int) -> list[Effect]:
-        """At first, and whenever the outcome of a commit is not known. `view` was read after a sync of the store."""
+        """At first, and whenever the outcome of a commit is not known.
+
+        `view` was read after a sync of the store. What was told while it was read may not be in it: tell it again.
+        """
         if self._has_resigned:
             return []
         if view.controller_epoch_version != self._epoch_version:
@@ -92,8 +96,7 @@ class Controller:
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
         if self._has_resigned:
-            request_id = getattr(event, "request_id", None)
-            return [] if request_id is None else [Answer(request_id, _NOT_CONTROLLER)]
+            return [Answer(event.request_id, _NOT_CONTROLLER)] if isinstance(event, Request) else []
         effects: list[Effect] = []
         match event:
             case BrokerRegistered():

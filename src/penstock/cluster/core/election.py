@@ -249,8 +249,9 @@ def _successor(
     for replica in eligible:
         if replica in able:
             return replica, True
-    if not eligible and len(doubtful) == 1 and doubtful[0] in able:
-        return doubtful[0], False
+    if not eligible and doubtful and choice is not Choice.UNCLEAN and all(replica in able for replica in doubtful):
+        # Of several the one with the highest log end leads: they have to be asked.
+        return (doubtful[0] if len(doubtful) == 1 else NO_LEADER), False
     if settings.unclean_leader_election or choice is Choice.UNCLEAN:
         for replica in (*doubtful, *replicas):
             if replica in able:
