@@ -132,7 +132,7 @@ def _handlers() -> Iterator[tuple[ModuleType, type, Api]]:
         for value in vars(module).values():
             if inspect.isclass(value) and value.__module__ == module.__name__:
                 api = getattr(value, "api", None)
-                if isinstance(api, Api):
+                if isinstance(api, Api) and not api.private:
                     yield module, value, api
 
 

@@ -6,14 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from uuid import UUID
 
 from tests.disk.power import PowerCutDisk
 from tests.replication.world import WAIT_S, World, world
 
-from penstock.cluster.core.image import BrokerImage, Image, TopicImage
+from penstock.cluster.core.image import Image, TopicImage
 from penstock.cluster.topics import NewTopic, Topics
+from penstock.config.settings import Settings
+from penstock.config.topics import TopicSettings
 from penstock.coordination.embedded import EmbeddedStore
-from penstock.coordination.paths import ensure_parents
+from penstock.coordination.paths import Registration, ensure_parents
+from penstock.node.cluster import ClusterNode
 from penstock.replication.partition import Partition
 
 DEFAULT_PARTITIONS = 2
@@ -45,11 +49,14 @@ async def cluster(memory: PowerCutDisk) -> AsyncIterator[Cluster]:
         store = EmbeddedStore.open(node.disk, "/data/coordination")
         try:
             await ensure_parents(store)
-            image = Image("cluster", 1, [BrokerImage(1, "localhost", 9092, None)])
-            topics = Topics(store, image, 1, DEFAULT_PARTITIONS)
-            topics.follow(node.replicas)
-            await topics.load(new_epochs=False)
-            yield Cluster(node, image, topics)
+            settings = Settings(topics=TopicSettings(num_partitions=DEFAULT_PARTITIONS))
+            parts = ClusterNode(settings, store, "cluster", node.clock)
+            parts.metadata.follow(node.replicas)
+            for failure in (await parts.metadata.load().wait()).values():
+                raise failure
+            registration = Registration("localhost", 9092, "machine", None, UUID(int=1), clean=True)
+            async with parts.joined(registration):
+                yield Cluster(node, parts.image, parts.topics)
         finally:
             await store.close()
 

@@ -25,30 +25,32 @@ partitions = st.builds(
 )
 
 
-@given(st.builds(TopicState, topic_id=st.uuids(), partitions=st.lists(partitions, max_size=4).map(tuple)))
-def test_a_topic_is_read_back(topic: TopicState) -> None:
-    assert paths.TOPIC.decode(paths.TOPIC.encode(topic), "/topics/a") == topic
+@given(partitions)
+def test_a_partition_is_read_back(partition: PartitionState) -> None:
+    assert paths.PARTITION.decode(paths.PARTITION.encode(partition), "/topics/a/0") == partition
 
 
 def test_the_form_on_disk_stays() -> None:
     """Nodes outlive the release that wrote them."""
     stored = (
-        b'{"topic_id":"00000000-0000-0000-0000-000000000005",'
-        b'"partitions":[{"leader":1,"leader_epoch":2,"isr":[1],"replicas":[1,3],'
+        b'{"leader":1,"leader_epoch":2,"isr":[1],"replicas":[1,3],'
         b'"eligible_leaders":[3],"last_known_leader":3,"adding":[],"removing":[],'
-        b'"min_insync_replicas":1,"last_known_eligible_leaders":[]}]}'
+        b'"min_insync_replicas":1,"last_known_eligible_leaders":[]}'
     )
-    topic = TopicState(UUID(int=5), (PartitionState(1, 2, (1,), (1, 3), (3,), 3),))
-    assert paths.TOPIC.decode(stored, "/topics/a") == topic
-    assert paths.TOPIC.encode(topic) == stored
+    partition = PartitionState(1, 2, (1,), (1, 3), (3,), 3)
+    assert paths.PARTITION.decode(stored, "/topics/a/0") == partition
+    assert paths.PARTITION.encode(partition) == stored
     earlier = stored.replace(b',"min_insync_replicas":1,"last_known_eligible_leaders":[]', b"")
-    assert paths.TOPIC.decode(earlier, "/topics/a") == topic
+    assert paths.PARTITION.decode(earlier, "/topics/a/0") == partition
+    topic = b'{"topic_id":"00000000-0000-0000-0000-000000000005","partition_count":2,"generation":7}'
+    assert paths.TOPIC.decode(topic, "/topics/a") == TopicState(UUID(int=5), 2, 7)
+    assert paths.TOPIC.encode(TopicState(UUID(int=5), 2, 7)) == topic
     assert paths.CONFIGS.decode(b'{"values":{"retention.ms":"5"}}', "").values == {"retention.ms": "5"}
     assert paths.PRODUCER_ID.decode(b'{"next_producer_id":7}', "").next_producer_id == 7
     assert paths.CLUSTER.decode(b'{"cluster_id":"x"}', "").cluster_id == "x"
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b"\xff", b'{"topic_id":5,"partitions":[]}'])
+@pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b"\xff", b'{"topic_id":5,"partition_count":1,"generation":1}'])
 def test_what_is_not_a_topic_is_refused_with_its_path(data: bytes) -> None:
     with pytest.raises(PenstockError, match="/topics/orders"):
         paths.TOPIC.decode(data, paths.topic_path("orders"))

@@ -26,6 +26,10 @@ class Api:
     # Later requests of the same connection may start while this one waits. Kafka serves a connection's requests one
     # by one; only Produce gains from more, since all that wait share one fdatasync.
     pipelined: bool = False
+    # Decided by the controller alone: dispatch sends it there.
+    on_controller: bool = False
+    # Between brokers: not told to clients.
+    private: bool = False
 
 
 @dataclass(slots=True)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from penstock.cluster.core.image import TopicImage
 from penstock.config.fixed import FIXED_SETTINGS, FixedSetting
-from penstock.config.log import LogSettings
 from penstock.config.setting import Section, Setting, settings_of
 
 
@@ -46,12 +45,15 @@ class ConfigRow(NamedTuple):
 class TopicConfigs:
     """A topic's settings over the node's."""
 
-    def __init__(self, node: LogSettings) -> None:
-        self._node = node
+    def __init__(self, *sections: Section) -> None:
+        """Those that can be given per topic."""
+        self._sections = sections
 
     def of(self, topic: TopicImage) -> list[ConfigRow]:
         inherited = [
-            _node_row(each, getattr(self._node, each.field), read_only=False) for each in settings_of(LogSettings)
+            _node_row(each, getattr(section, each.field), read_only=False)
+            for section in self._sections
+            for each in settings_of(type(section))
         ]
         inherited += map(_fixed_row, FIXED_SETTINGS.values())
         return [_overridden(row, topic.config) for row in inherited]

@@ -8,13 +8,14 @@ from typing import cast
 from penstock.broker.api import Caller, CloseConnection
 from penstock.broker.connections import Connections
 from penstock.broker.dispatch import Dispatch
+from penstock.broker.gate import Gate
 from penstock.broker.receive_buffer import ReceiveBuffer
 from penstock.broker.replies import Replies
 from penstock.wire.framing import Malformed
 
 
 class Connection(asyncio.BufferedProtocol):
-    def __init__(self, dispatch: Dispatch, connections: Connections) -> None:
+    def __init__(self, dispatch: Dispatch | Gate, connections: Connections) -> None:
         self._dispatch = dispatch
         self._connections = connections
         self._metrics = connections.metrics

@@ -11,12 +11,15 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from penstock.broker.api import NO_THROTTLE as _NO_TIME
+from penstock.wire.schemas import VERSIONS
 from penstock.wire.versions import response_shape
 
 
 @cache
 def failed_response(api_key: int) -> Any | None:
     """None: such a response has errors in its rows only, and nobody knows which rows; hang up instead."""
+    if api_key not in VERSIONS:
+        return None
     shape = response_shape(api_key)
     if not dataclasses.is_dataclass(shape):
         return None

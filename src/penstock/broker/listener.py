@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from penstock.broker.connection import Connection
 from penstock.broker.connections import Connections
-from penstock.broker.dispatch import Dispatch
+from penstock.broker.gate import Gate
 from penstock.config.address import Address
 
 # A surge of clients after a restart connects within one breath.
@@ -30,10 +30,10 @@ def bind(address: Address) -> socket.socket:
 
 
 @asynccontextmanager
-async def listen(listener: socket.socket, dispatch: Dispatch, connections: Connections) -> AsyncIterator[Address]:
+async def listen(listener: socket.socket, gate: Gate, connections: Connections) -> AsyncIterator[Address]:
     """Yields the address it really listens at; on the way out every connection is closed."""
     server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(dispatch, connections), sock=listener, backlog=BACKLOG
+        lambda: Connection(gate.way_in, connections), sock=listener, backlog=BACKLOG
     )
     try:
         host, port = listener.getsockname()[:2]

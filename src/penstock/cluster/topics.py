@@ -1,5 +1,4 @@
-"""Creating, changing and deleting topics: a checked, atomic change of the store first, then of the image, then of
-whoever follows it. What is answered is on disk."""
+"""Creating, changing and deleting topics: checked, committed by the controller, and open here when it is answered."""
 
 from __future__ import annotations
 
@@ -8,26 +7,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
-from uuid import uuid4
+from uuid import UUID
 
-import msgspec
-
+from penstock.cluster.controller import ActiveController
+from penstock.cluster.core.fleet import Broker
 from penstock.cluster.core.image import INTERNAL_TOPICS, Image, PartitionImage, TopicImage
+from penstock.cluster.core.moves import INTERNAL_REPLICATION_FACTOR
+from penstock.cluster.core.placement import check_assignment, place
 from penstock.cluster.core.topic_rules import check_name, check_partition_count
+from penstock.cluster.topic_changes import TopicChanges
 from penstock.config.fixed import FIXED_SETTINGS
 from penstock.config.log import LogSettings
 from penstock.config.setting import settings_of
-from penstock.coordination.interface import Change, Create, Node, Remove, Replace, Store
-from penstock.coordination.paths import (
-    CONFIGS,
-    TOPIC,
-    TOPICS,
-    ConfigValues,
-    PartitionState,
-    TopicState,
-    topic_config_path,
-    topic_path,
-)
+from penstock.config.topic_replication import TopicReplicationSettings
+from penstock.coordination.interface import Store
 from penstock.errors import PenstockError, Problem, Refused
 
 
@@ -42,45 +35,44 @@ class NewTopic:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class NewTopicDefaults:
+    partition_count: int = 1
+    replication_factor: int = 1
+
+
 # From everything that is set for a topic to everything that shall be.
 ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str] | Refused]
 
 
-class Follower(Protocol):
-    """Keeps something in step with the topics; awaited before the change is answered."""
+class Elsewhere(Protocol):
+    """The controller, when it is another broker."""
 
-    def open_topic(self, topic: TopicImage) -> Awaitable[None]: ...
-
-    def drop_topic(self, name: str) -> Awaitable[None]: ...
+    def create(self, new: NewTopic, internal: bool) -> Awaitable[Refused | None]:
+        """Done when this broker knows the topic too."""
 
 
 class Topics:
     """Changes run one after another: each is a read and a write of the store."""
 
-    def __init__(self, store: Store, image: Image, node_id: int, default_partition_count: int) -> None:
+    def __init__(self, store: Store, image: Image, defaults: NewTopicDefaults, elsewhere: Elsewhere) -> None:
         self._store = store
         self._image = image
-        self._node_id = node_id
-        self._default_partition_count = default_partition_count
-        self._followers: list[Follower] = []
+        self._defaults = defaults
+        self._elsewhere = elsewhere
+        self._controller: ActiveController | None = None
+        self._changes: TopicChanges | None = None
         self._turn = asyncio.Lock()
+        # Made, refused because they could not be opened, and then not even removed.
+        self._condemned: set[str] = set()
 
-    def follow(self, follower: Follower) -> None:
-        self._followers.append(follower)
-
-    async def load(self, new_epochs: bool) -> None:
-        """At start: what the store holds, into the image and to all followers; with `new_epochs`, every partition
-
-        begins a new leader epoch first.
-        """
-        for name in await self._store.children(TOPICS):
-            node = await self._store.read(topic_path(name))
-            if node is not None:
-                topic = _image_of(name, node, await self._config_of(name))
-                if new_epochs:
-                    topic = replace(topic, partitions=tuple(map(_in_next_epoch, topic.partitions)))
-                    await self._store.commit([Replace(topic_path(name), TOPIC.encode(_state_of(topic)), node.version)])
-                await self._show(topic)
+    async def take_office(self, controller: ActiveController, unfinished: Sequence[str]) -> None:
+        """This broker decides from now on, until that controller's term is over."""
+        async with self._turn:
+            changes = TopicChanges(self._store, controller)
+            for name in unfinished:
+                await changes.erase(name)
+            self._controller, self._changes = controller, changes
 
     async def create(self, new: NewTopic, validate_only: bool = False) -> TopicImage | Refused:
         if new.name in INTERNAL_TOPICS:
@@ -90,18 +82,40 @@ class Topics:
 
     async def create_internal(self, new: NewTopic) -> TopicImage | Refused:
         """For the parts of the broker that keep their state in it."""
+        if self._is_in_office and new.replication_factor == -1:
+            takers = sum(broker.live and not broker.draining for broker in self.brokers())
+            factor = max(1, min(INTERNAL_REPLICATION_FACTOR, takers))
+            new = replace(new, replication_factor=factor, config=internal_config(new.config, factor))
         return await self._create(new, validate_only=False)
+
+    async def ensure(self, new: NewTopic, internal: bool = False) -> Refused | None:
+        """Whichever broker decides: the topic is there, and known here, or it is refused."""
+        if self._is_in_office:
+            created = await (self.create_internal(new) if internal else self.create(new))
+            refused = created if isinstance(created, Refused) else None
+        else:
+            refused = await self._elsewhere.create(new, internal)
+        return None if refused is None or refused.problem is Problem.TOPIC_ALREADY_EXISTS else refused
 
     async def _create(self, new: NewTopic, validate_only: bool) -> TopicImage | Refused:
         async with self._turn:
             try:
-                topic = self._planned(new)
-                if not validate_only:
-                    await self._write_new(topic)
-                    await self._show_new(topic)
+                changes = self._in_office()
+                replicas = self._planned(new)
+                if validate_only:
+                    return self._preview(new, replicas)
+                await self._remove_condemned(changes)
+                row = await changes.create(new.name, replicas, new.config)
+                failures = await changes.applied()
+                if new.name in failures:
+                    self._condemned.add(new.name)
+                    with suppress(PenstockError):
+                        await self._remove_condemned(changes)
+                    return Refused.by(failures[new.name])
+                topic = self._image.topic(row.name)
+                return topic if topic is not None else self._preview(new, replicas)
             except PenstockError as error:
                 return Refused.by(error)
-            return topic
 
     async def delete(self, name: str) -> TopicImage | Refused:
         async with self._turn:
@@ -111,12 +125,11 @@ class Topics:
             if topic.is_internal:
                 return Refused(Problem.INVALID_REQUEST, f"{name} is internal: all that groups have committed is in it")
             try:
-                await self._erase(name)
+                changes = self._in_office()
+                await changes.erase(name)
+                await changes.applied()
             except PenstockError as error:
                 return Refused.by(error)
-            self._image.remove(name)
-            for follower in self._followers:
-                await follower.drop_topic(name)
             return topic
 
     async def grow(
@@ -128,24 +141,17 @@ class Topics:
             if topic is None:
                 return _unknown(name)
             try:
-                if topic.is_internal:
-                    raise PenstockError(Problem.INVALID_REQUEST, f"{name} is internal: its partitions are fixed")
-                check_partition_count(count, len(topic.partitions))
-                added = count - len(topic.partitions)
-                if assignments is not None and len(assignments) != added:
-                    raise PenstockError(
-                        Problem.INVALID_REPLICA_ASSIGNMENT, f"{len(assignments)} assignments for {added} new partitions"
-                    )
-                for replicas in assignments or ():
-                    self._check_replicas(replicas)
-                grown = replace(topic, partitions=topic.partitions + (self._partition(),) * added)
-                if not validate_only:
-                    node, _ = await self._nodes(name)
-                    await self._store.commit([Replace(topic_path(name), TOPIC.encode(_state_of(grown)), node.version)])
-                    await self._show(grown)
+                changes = self._in_office()
+                replicas = self._added(topic, count, assignments)
+                if validate_only:
+                    return self._preview(NewTopic(name, config=topic.config), replicas)
+                found = await changes.row(name)
+                if found is None:
+                    return _unknown(name)
+                await changes.grow(*found, replicas)
+                return await self._shown(changes, name)
             except PenstockError as error:
                 return Refused.by(error)
-            return grown
 
     async def configure(self, name: str, change: ConfigChange, validate_only: bool) -> TopicImage | Refused:
         """Nothing else changes the settings between what `change` is given and what it makes of them."""
@@ -153,51 +159,53 @@ class Topics:
             topic = self._image.topic(name)
             if topic is None:
                 return _unknown(name)
-            config = change(topic.config)
-            if isinstance(config, Refused):
-                return config
             try:
+                changes = self._in_office()
+                found = await changes.row(name)
+                if found is None:
+                    return _unknown(name)
+                config = change(found[0].config)
+                if isinstance(config, Refused):
+                    return config
                 check_config(config)
-                changed = replace(topic, config=dict(config))
-                if not validate_only:
-                    _, node = await self._nodes(name)
-                    data = CONFIGS.encode(ConfigValues(dict(config)))
-                    await self._store.commit([Replace(topic_config_path(name), data, node.version)])
-                    await self._show(changed)
+                if validate_only:
+                    return topic
+                await changes.configure(found[0], config)
+                return await self._shown(changes, name)
             except PenstockError as error:
                 return Refused.by(error)
-            return changed
 
-    async def _write_new(self, topic: TopicImage) -> None:
-        """Over what a creation left behind that failed half-way and could not be undone either."""
-        rows = (
-            (topic_path(topic.name), TOPIC.encode(_state_of(topic))),
-            (topic_config_path(topic.name), CONFIGS.encode(ConfigValues(dict(topic.config)))),
-        )
-        changes: list[Change] = []
-        for path, data in rows:
-            left = await self._store.read(path)
-            changes.append(Create(path, data) if left is None else Replace(path, data, left.version))
-        await self._store.commit(changes)
+    @property
+    def _is_in_office(self) -> bool:
+        return self._controller is not None and not self._controller.is_over
 
-    async def _show_new(self, topic: TopicImage) -> None:
-        """A topic whose files cannot be made does not stay: who asked for it was refused."""
-        try:
-            await self._show(topic)
-        except PenstockError:
-            for follower in self._followers:
-                await follower.drop_topic(topic.name)
-            with suppress(PenstockError):
-                await self._erase(topic.name)
-            raise
+    def _in_office(self) -> TopicChanges:
+        if self._changes is None or not self._is_in_office:
+            raise PenstockError(Problem.NOT_CONTROLLER, "this broker is not the controller")
+        return self._changes
 
-    async def _erase(self, name: str) -> None:
-        topic, config = await self._nodes(name)
-        await self._store.commit(
-            [Remove(topic_path(name), topic.version), Remove(topic_config_path(name), config.version)]
-        )
+    async def _shown(self, changes: TopicChanges, name: str) -> TopicImage | Refused:
+        failures = await changes.applied()
+        if name in failures:
+            return Refused.by(failures[name])
+        return self._image.topic(name) or _unknown(name)
 
-    def _planned(self, new: NewTopic) -> TopicImage:
+    async def _remove_condemned(self, changes: TopicChanges) -> None:
+        for name in list(self._condemned):
+            await changes.erase(name)
+            self._condemned.discard(name)
+            await changes.applied()
+
+    def _preview(self, new: NewTopic, replicas: Sequence[tuple[int, ...]]) -> TopicImage:
+        """As it would be, without an id that counts."""
+        assert self._controller is not None
+        settings = self._controller.defaults.of(new.config)
+        states = self._in_office().states(replicas, settings)
+        return TopicImage(new.name, _NO_ID, tuple(PartitionImage(state, 0) for state in states), dict(new.config))
+
+    # Where replicas go
+
+    def _planned(self, new: NewTopic) -> list[tuple[int, ...]]:
         check_name(new.name)
         if self._image.topic(new.name) is not None:
             raise PenstockError(Problem.TOPIC_ALREADY_EXISTS, f"topic {new.name!r} exists already")
@@ -208,22 +216,53 @@ class Topics:
                 raise PenstockError(
                     Problem.INVALID_REQUEST, "give either an assignment or partition count and replication factor"
                 )
-            if sorted(new.assignment) != list(range(len(new.assignment))):
-                raise PenstockError(
-                    Problem.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered from 0 without gaps"
-                )
-            for replicas in new.assignment.values():
-                self._check_replicas(replicas)
-            count = len(new.assignment)
-        else:
-            if new.replication_factor not in (-1, 1):
-                raise PenstockError(
-                    Problem.INVALID_REPLICATION_FACTOR,
-                    f"replication factor {new.replication_factor}: there are {len(self._image.brokers)} brokers",
-                )
-            count = self._default_partition_count if new.partition_count == -1 else new.partition_count
+            check_assignment(self.brokers(), new.assignment)
+            check_partition_count(len(new.assignment))
+            return [tuple(new.assignment[partition]) for partition in range(len(new.assignment))]
+        count = self._defaults.partition_count if new.partition_count == -1 else new.partition_count
         check_partition_count(count)
-        return TopicImage(new.name, uuid4(), (self._partition(),) * count, dict(new.config))
+        factor = self._defaults.replication_factor if new.replication_factor == -1 else new.replication_factor
+        return place(self.brokers(), count, factor)
+
+    def _added(
+        self, topic: TopicImage, count: int, assignments: Sequence[Sequence[int]] | None
+    ) -> list[tuple[int, ...]]:
+        if topic.is_internal:
+            raise PenstockError(Problem.INVALID_REQUEST, f"{topic.name} is internal: its partitions are fixed")
+        there = len(topic.partitions)
+        check_partition_count(count, there)
+        factor = len(topic.partitions[0].replicas)
+        if assignments is None:
+            return place(self.brokers(), count - there, factor, [partition.replicas for partition in topic.partitions])
+        if len(assignments) != count - there:
+            text = f"{len(assignments)} assignments for {count - there} new partitions"
+            raise PenstockError(Problem.INVALID_REPLICA_ASSIGNMENT, text)
+        check_assignment(self.brokers(), dict(enumerate(assignments, there)), there, factor)
+        return [tuple(replicas) for replicas in assignments]
+
+    def brokers(self) -> list[Broker]:
+        """As placement wants them. Only while in office."""
+        assert self._controller is not None
+        live, stopping, _ = self._controller.electorate
+        replicas: dict[int, int] = {}
+        leaders: dict[int, int] = {}
+        for topic in self._image.topics():
+            for partition in topic.partitions:
+                leaders[partition.replicas[0]] = leaders.get(partition.replicas[0], 0) + 1
+                for node_id in partition.replicas:
+                    replicas[node_id] = replicas.get(node_id, 0) + 1
+        return [
+            Broker(
+                node_id,
+                "" if broker.registration is None else broker.registration.machine,
+                None if broker.registration is None else broker.registration.rack,
+                live=node_id in live and node_id not in stopping,
+                draining=broker.state is not None and broker.state.draining,
+                replicas=replicas.get(node_id, 0),
+                leaders=leaders.get(node_id, 0),
+            )
+            for node_id, broker in sorted(self._controller.view.brokers.items())
+        ]
 
     def _check_collision(self, name: str) -> None:
         """Metric names cannot tell '.' from '_', so two topics may not differ by that alone; Kafka's rule too."""
@@ -233,34 +272,17 @@ class Topics:
                     Problem.INVALID_TOPIC_NAME, f"topic {name!r} collides with {other.name!r} in metrics"
                 )
 
-    def _check_replicas(self, replicas: Sequence[int]) -> None:
-        if not replicas or len(set(replicas)) != len(replicas) or not set(replicas) <= set(self._image.brokers):
-            raise PenstockError(
-                Problem.INVALID_REPLICA_ASSIGNMENT, f"replicas {list(replicas)} are not distinct live brokers"
-            )
 
-    def _partition(self) -> PartitionImage:
-        return PartitionImage(PartitionState(self._node_id, 0, (self._node_id,), (self._node_id,)), 0)
-
-    async def _nodes(self, name: str) -> tuple[Node, Node]:
-        topic, config = await self._store.read(topic_path(name)), await self._store.read(topic_config_path(name))
-        if topic is None or config is None:
-            raise PenstockError(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
-        return topic, config
-
-    async def _config_of(self, name: str) -> Mapping[str, str]:
-        node = await self._store.read(topic_config_path(name))
-        return {} if node is None else CONFIGS.decode(node.data, topic_config_path(name)).values
-
-    async def _show(self, topic: TopicImage) -> None:
-        """Followers first: a topic is announced when it can be written to."""
-        for follower in self._followers:
-            await follower.open_topic(topic)
-        self._image.put(topic)
+def internal_config(config: Mapping[str, str], replication_factor: int) -> Mapping[str, str]:
+    """With all replicas that it can have, an internal topic does not count what only one of them has."""
+    min_isr = 2 if replication_factor >= INTERNAL_REPLICATION_FACTOR else 1
+    return {**config, "min.insync.replicas": str(min_isr)}
 
 
 def check_config(config: Mapping[str, str]) -> None:
-    known = {setting.name: setting for setting in settings_of(LogSettings)}
+    known = {
+        setting.name: setting for section in (LogSettings, TopicReplicationSettings) for setting in settings_of(section)
+    }
     for name, text in config.items():
         if name in FIXED_SETTINGS:
             FIXED_SETTINGS[name].check(text)
@@ -270,20 +292,8 @@ def check_config(config: Mapping[str, str]) -> None:
         known[name].parse(text)
 
 
-def _in_next_epoch(partition: PartitionImage) -> PartitionImage:
-    state = msgspec.structs.replace(partition.state, leader_epoch=partition.leader_epoch + 1)
-    return PartitionImage(state, partition.version + 1)
-
-
 def _unknown(name: str) -> Refused:
     return Refused(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
 
 
-def _state_of(topic: TopicImage) -> TopicState:
-    return TopicState(topic.id, tuple(partition.state for partition in topic.partitions))
-
-
-def _image_of(name: str, node: Node, config: Mapping[str, str]) -> TopicImage:
-    state = TOPIC.decode(node.data, topic_path(name))
-    partitions = tuple(PartitionImage(partition, node.version) for partition in state.partitions)
-    return TopicImage(name, state.topic_id, partitions, config)
+_NO_ID = UUID(int=0)

@@ -34,8 +34,6 @@ _NO_FOLLOWERS = "there is one broker, so nothing is replicated that could be thr
 FIXED_SETTINGS = {
     fixed.name: fixed
     for fixed in (
-        FixedSetting("min.insync.replicas", int, "1", "there is one broker, which holds the only replica"),
-        FixedSetting("unclean.leader.election.enable", bool, "false", "a replica that may lack records never leads"),
         FixedSetting("compression.type", str, "producer", "batches are stored as their producer compressed them"),
         FixedSetting(
             "message.downconversion.enable",

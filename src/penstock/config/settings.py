@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from penstock.config.consumer_groups import ConsumerGroupSettings
+from penstock.config.controller import ControllerSettings
+from penstock.config.coordination import CoordinationSettings
 from penstock.config.groups import GroupSettings
 from penstock.config.log import LogSettings
 from penstock.config.logging import LoggingSettings
@@ -15,6 +17,7 @@ from penstock.config.network import NetworkSettings
 from penstock.config.node import NodeSettings
 from penstock.config.replication import ReplicationSettings
 from penstock.config.setting import Section, Setting, settings_of
+from penstock.config.topic_replication import TopicReplicationSettings
 from penstock.config.topics import TopicSettings
 
 
@@ -25,6 +28,9 @@ class Settings:
     topics: TopicSettings = field(default_factory=TopicSettings)
     log: LogSettings = field(default_factory=LogSettings)
     replication: ReplicationSettings = field(default_factory=ReplicationSettings)
+    topic_replication: TopicReplicationSettings = field(default_factory=TopicReplicationSettings)
+    coordination: CoordinationSettings = field(default_factory=CoordinationSettings)
+    controller: ControllerSettings = field(default_factory=ControllerSettings)
     groups: GroupSettings = field(default_factory=GroupSettings)
     consumer_groups: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)

@@ -12,6 +12,14 @@ class TopicSettings(Section):
         at_most=10_000,
         doc="Partitions of a topic that is created without saying how many. They can be added later, not removed.",
     )
+    default_replication_factor: int = setting(
+        1,
+        name="default.replication.factor",
+        at_least=1,
+        at_most=2**15 - 1,
+        doc="Replicas of a topic that is created without saying how many. 3 survives the loss of a broker while "
+        "another is being restarted; there must be as many brokers.",
+    )
     auto_create_topics_enable: bool = setting(
         True,
         name="auto.create.topics.enable",

@@ -56,10 +56,16 @@ class PartitionState(msgspec.Struct, frozen=True):
 
 
 class TopicState(msgspec.Struct, frozen=True):
-    """A topic and its partitions, partition n at position n."""
+    """Partitions below `partition_count` exist; those beyond are being added, or were left by an addition that failed.
+
+    0: the topic is being made or removed, in more than one transaction. Whoever finds that at the beginning of an
+    office removes what there is.
+    """
 
     topic_id: UUID
-    partitions: tuple[PartitionState, ...]
+    partition_count: int
+    # Grows from topic to topic: of two of one name the later has the higher.
+    generation: int
 
 
 class Registration(msgspec.Struct, frozen=True):

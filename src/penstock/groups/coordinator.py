@@ -67,10 +67,8 @@ class Groups:
         """The offsets topic comes with the first group."""
         if self._image.topic(OFFSETS_TOPIC) is not None:
             return None
-        created = await self._topics.create_internal(NewTopic(OFFSETS_TOPIC, partition_count, config=OFFSETS_CONFIG))
-        if isinstance(created, Refused) and created.problem is not Problem.TOPIC_ALREADY_EXISTS:
-            return created
-        return None
+        new = NewTopic(OFFSETS_TOPIC, partition_count, config=OFFSETS_CONFIG)
+        return await self._topics.ensure(new, internal=True)
 
     def submit(self, group_id: str, event: GroupEvent, kind: type[A]) -> Later[A | Refused]:
         """`kind` is the answer that the event is answered with."""

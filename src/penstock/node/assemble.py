@@ -13,33 +13,36 @@ from dataclasses import dataclass
 
 from penstock.broker.connections import Connections
 from penstock.broker.dispatch import Dispatch
+from penstock.broker.forwarding import ForwardedRequests, Forwarding, forwarded
+from penstock.broker.gate import Gate
 from penstock.broker.listener import bind, listen
 from penstock.broker.pressure import Pressure
 from penstock.clock import Clock
-from penstock.cluster.core.image import BrokerImage, Image
-from penstock.cluster.topics import Topics
 from penstock.config.address import Address
 from penstock.config.settings import Settings
+from penstock.coordination.data_directory import DataDirectory
+from penstock.coordination.early_layout import divide_topics
 from penstock.coordination.embedded import EmbeddedStore
-from penstock.coordination.identity import cluster_id_of
-from penstock.coordination.paths import ensure_parents
+from penstock.coordination.membership import join_cluster
+from penstock.coordination.opening import open_store
 from penstock.coordination.producer_ids import ProducerIds
 from penstock.disk.interface import Disk
 from penstock.disk.lock import DirectoryLock
 from penstock.errors import PenstockError, Problem
 from penstock.frontend.server import serve_http
 from penstock.groups.coordinator import Groups
+from penstock.node.cluster import ClusterNode, registration_of
 from penstock.node.handlers import Parts, handlers_of
 from penstock.node.last_stop import LastStop
 from penstock.node.machines import machine_factory
-from penstock.node.reports import failed_logs, full_disk, group_lags, log_sizes, unavailable_groups
+from penstock.node.reports import failed_logs, full_disk, group_lags, log_ends, log_sizes, unavailable_groups
 from penstock.node.unexpected import reported
 from penstock.replication.cleaner import Cleaner
 from penstock.replication.flusher import Flusher
 from penstock.replication.housekeeping import Housekeeping
 from penstock.replication.local_logs import LocalLogs
 from penstock.replication.replicas import Replicas
-from penstock.replication.roles import NoController, NoFetchers, Roles
+from penstock.replication.roles import NoFetchers, Roles
 from penstock.storage.directories import PartitionDirectories
 from penstock.storage.journal import Journal
 from penstock.telemetry.broker import BrokerMetrics, report_memory
@@ -90,17 +93,23 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         stack.enter_context(reported(asyncio.get_running_loop(), health, broker_metrics))
         http = await stack.enter_async_context(serve_http(settings.network.http, metrics, health, clock))
         last_stop = LastStop(disk, data_dir)
-        store = EmbeddedStore.open(disk, os.path.join(data_dir, "coordination"))
+        store = await open_store(settings.coordination, disk, data_dir)
         stack.push_async_callback(store.close)
-        if store.torn_bytes:
-            logger.warning("store.recovered", extra={"torn_bytes": store.torn_bytes, "why": _TORN_METADATA})
         directories = PartitionDirectories(disk, data_dir)
-        if store.began_empty and directories.existing():
-            raise PenstockError(Problem.STORAGE_FAILED, _LOST_METADATA.format(data_dir=data_dir))
-        await ensure_parents(store)
-        image = Image(await cluster_id_of(store), settings.node.node_id, [_this_broker(settings)])
-        image.controller_id = settings.node.node_id
-        topics = Topics(store, image, settings.node.node_id, settings.topics.num_partitions)
+        is_embedded = isinstance(store, EmbeddedStore)
+        if isinstance(store, EmbeddedStore):
+            _check_embedded(store, directories)
+        joined = await join_cluster(
+            store,
+            DataDirectory(disk, data_dir),
+            settings.node.node_id,
+            is_private=is_embedded,
+            patience_ms=0 if is_embedded else settings.coordination.session_timeout_ms,
+        )
+        if is_embedded:
+            await divide_topics(store)
+        cluster = ClusterNode(settings, store, joined.cluster_id, clock)
+        image, topics, metadata = cluster.image, cluster.topics, cluster.metadata
         syncs, reads, upkeep = (
             stack.enter_context(ThreadPoolExecutor(threads, thread_name_prefix=name))
             for threads, name in ((SYNC_THREADS, "sync"), (READ_THREADS, "read"), (UPKEEP_THREADS, "upkeep"))
@@ -111,7 +120,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         report_journal(metrics, lambda: journal.commits, lambda: journal.committed_bytes)
         flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock, journal)
         stack.callback(flusher.close)
-        roles = Roles(image, NoController(), NoFetchers(), settings.replication, clock)
+        roles = Roles(image, cluster.isr_changes, NoFetchers(), settings.replication, clock)
         logs = LocalLogs(directories, settings.log, journal, reads, upkeep, clock)
         replicas = Replicas(logs, flusher, roles, reads, clock)
         stack.push(lambda kind, *_: last_stop.mark_clean() if kind is None and replicas.closed_cleanly else None)
@@ -123,9 +132,15 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         health.watch("disk", lambda: full_disk(replicas, clock))
         health.watch("groups", lambda: unavailable_groups(groups))
         health.watch("coordination", lambda: store.failure)
-        topics.follow(replicas)
-        topics.follow(groups)
-        await topics.load(new_epochs=not last_stop.was_clean)
+        health.watch("metadata", lambda: next(iter(metadata.failures.values()), None))
+        cluster.find_log_end = log_ends(replicas)
+        metadata.when_brokers_change(replicas.brokers_changed)
+        cluster.member.when_session_changes(lambda suspended: replicas.session(suspended=suspended))
+        cluster.member.when_session_lost(lambda: replicas.roles.resign(replicas))
+        metadata.follow(replicas)
+        metadata.follow(groups)
+        for failure in (await metadata.load().wait()).values():
+            raise failure
         journal.start()
         last_stop.forget()
         await replicas.remove_strangers({topic.name for topic in image.topics()})
@@ -134,9 +149,18 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         connections = Connections(settings.network, broker_metrics, clock)
         memory, reply_memory = connections.memory, connections.reply_memory
         report_memory(metrics, lambda: memory.taken_bytes, lambda: reply_memory.held_bytes)
-        parts = Parts(image, topics, replicas, groups, ProducerIds(store), reply_memory, reads, clock)
-        dispatch = Dispatch(handlers_of(parts, settings), broker_metrics, Pressure(memory.pressure))
-        kafka = await stack.enter_async_context(listen(listener, dispatch, connections))
+        parts = Parts(
+            image, topics, replicas, groups, ProducerIds(store), reply_memory, reads, clock, cluster.answering
+        )
+        handlers = handlers_of(parts, settings)
+        forwarding = Forwarding(lambda: cluster.controller is not None, cluster.calls)
+        dispatch = Dispatch(forwarded(handlers, forwarding), broker_metrics, Pressure(memory.pressure))
+        cluster.answering.serve = ForwardedRequests(handlers, dispatch.start).serve
+        gate = Gate(dispatch)
+        kafka = await stack.enter_async_context(listen(listener, gate, connections))
+        registration = registration_of(settings, kafka, joined.directory_id, last_stop.was_clean)
+        await stack.enter_async_context(cluster.joined(registration))
+        gate.open()
         health.ready("broker")
         # What lives as long as the node need not be looked at again by every collection, and what a request makes is
         # gone with it: looking for cycles after every few hundred objects finds none.
@@ -147,7 +171,8 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         health.failing("broker", "stopping")
 
 
-def _this_broker(settings: Settings) -> BrokerImage:
-    """Without a host of its own a broker is where the client reached it."""
-    advertised = settings.network.advertised_listener
-    return BrokerImage(settings.node.node_id, advertised.host, advertised.port, settings.node.rack or None)
+def _check_embedded(store: EmbeddedStore, directories: PartitionDirectories) -> None:
+    if store.torn_bytes:
+        logger.warning("store.recovered", extra={"torn_bytes": store.torn_bytes, "why": _TORN_METADATA})
+    if store.began_empty and directories.existing():
+        raise PenstockError(Problem.STORAGE_FAILED, _LOST_METADATA.format(data_dir=directories.path))

@@ -36,6 +36,7 @@ from penstock.broker.apis.offset_commit import OffsetCommit
 from penstock.broker.apis.offset_delete import OffsetDelete
 from penstock.broker.apis.offset_fetch import OffsetFetch
 from penstock.broker.apis.offset_for_leader_epoch import OffsetForLeaderEpoch
+from penstock.broker.apis.private import Private
 from penstock.broker.apis.produce import Produce
 from penstock.broker.apis.sync_group import SyncGroup
 from penstock.broker.config_resources import ConfigResources
@@ -44,6 +45,7 @@ from penstock.broker.current_leaders import CurrentLeaders
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.reply_memory import ReplyMemory
 from penstock.clock import Clock
+from penstock.cluster.answering import Answering
 from penstock.cluster.core.image import Image
 from penstock.cluster.topics import Topics
 from penstock.config.settings import Settings
@@ -64,10 +66,12 @@ class Parts:
     reply_memory: ReplyMemory
     pool: ThreadPoolExecutor
     clock: Clock
+    answering: Answering
 
 
 def handlers_of(parts: Parts, settings: Settings) -> list[Handler]:
-    served = [*_data(parts, settings), *_groups(parts, settings), *_administration(parts, settings)]
+    served: list[Handler] = [*_data(parts, settings), *_groups(parts, settings), *_administration(parts, settings)]
+    served.append(Private(parts.answering))
     return [ApiVersions([handler.api for handler in served]), *served]
 
 
@@ -104,7 +108,7 @@ def _groups(parts: Parts, settings: Settings) -> Sequence[Handler]:
 
 def _administration(parts: Parts, settings: Settings) -> Sequence[Handler]:
     image, topics, replicas = parts.image, parts.topics, parts.replicas
-    topic_configs = TopicConfigs(settings.log)
+    topic_configs = TopicConfigs(settings.log, settings.topic_replication)
     sections = [section for _, section in settings.sections()]
     resources = ConfigResources(image, topics, topic_configs, settings.node.node_id, sections)
     return [

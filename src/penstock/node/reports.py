@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from penstock.clock import Clock
+from penstock.cluster.core.election import LogEnd
+from penstock.coordination.paths import NO_EPOCH
+from penstock.errors import Refused
 from penstock.groups.coordinator import OFFSETS_TOPIC, Groups
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
@@ -60,3 +63,16 @@ def unavailable_groups(groups: Groups) -> str | None:
         f"the groups of {len(refusals)} partitions of {OFFSETS_TOPIC} are not served: {refusals[0].text}. "
         "This ends by itself unless the reason stays"
     )
+
+
+def log_ends(replicas: Replicas) -> Callable[[str, int], LogEnd | None]:
+    """Of this broker's replicas, for a controller that looks for the one that has most."""
+
+    def find(topic: str, partition: int) -> LogEnd | None:
+        found = replicas.find(topic, partition)
+        if isinstance(found, Refused):
+            return None
+        last_epoch = found.log.latest_epoch
+        return LogEnd(NO_EPOCH if last_epoch is None else last_epoch, found.log.end_offset)
+
+    return find

@@ -12,7 +12,7 @@ from penstock.later import Later, awaiting
 
 
 class AlterConfigs:
-    api = Api(key=33, versions=(0, 2))
+    api = Api(key=33, versions=(0, 2), on_controller=True)
 
     def __init__(self, resources: ConfigResources) -> None:
         self._resources = resources

@@ -19,7 +19,7 @@ class ApiVersions:
 
     def __init__(self, served: Sequence[Api]) -> None:
         rows = []
-        for api in sorted([*served, self.api], key=lambda api: api.key):
+        for api in sorted([*(api for api in served if not api.private), self.api], key=lambda api: api.key):
             oldest, newest = api.versions
             rows.append(ApiVersion(api_key=i16(api.key), min_version=i16(oldest), max_version=i16(newest)))
         self._response = ApiVersionsResponse(error_code=NONE, api_keys=tuple(rows), throttle_time=NO_THROTTLE)

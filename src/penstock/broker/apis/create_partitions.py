@@ -16,7 +16,7 @@ from penstock.later import Later, awaiting
 
 
 class CreatePartitions:
-    api = Api(key=37, versions=(0, 3))
+    api = Api(key=37, versions=(0, 3), on_controller=True)
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics

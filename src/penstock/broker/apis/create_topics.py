@@ -19,7 +19,7 @@ from penstock.later import Later, awaiting
 
 
 class CreateTopics:
-    api = Api(key=19, versions=(2, 7))
+    api = Api(key=19, versions=(2, 7), on_controller=True)
 
     def __init__(self, topics: Topics, configs: TopicConfigs) -> None:
         self._topics = topics

@@ -15,7 +15,7 @@ from penstock.later import Later, awaiting
 
 
 class DeleteTopics:
-    api = Api(key=20, versions=(1, 6))
+    api = Api(key=20, versions=(1, 6), on_controller=True)
 
     def __init__(self, image: Image, topics: Topics) -> None:
         self._image = image

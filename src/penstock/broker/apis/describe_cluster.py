@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId
 
 from penstock.broker.api import NO_THROTTLE, Api, Caller
-from penstock.broker.apis.metadata import broker_row
+from penstock.broker.apis.metadata import broker_row, reachable
 from penstock.broker.error_codes import NONE
 from penstock.cluster.core.image import Image
 
@@ -26,7 +26,7 @@ class DescribeCluster:
     def start(self, request: DescribeClusterRequest, caller: Caller) -> DescribeClusterResponse:
         if request.endpoint_type != _BROKERS:
             return self._response(ErrorCode.unsupported_endpoint_type, "only brokers can be described here", ())
-        rows = [broker_row(broker, (caller.local_host, caller.local_port)) for broker in self._image.brokers.values()]
+        rows = [broker_row(broker, (caller.local_host, caller.local_port)) for broker in reachable(self._image)]
         brokers = tuple(
             DescribeClusterBroker(broker_id=row.node_id, host=row.host, port=row.port, rack=row.rack, is_fenced=False)
             for row in rows

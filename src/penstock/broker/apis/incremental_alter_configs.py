@@ -36,7 +36,7 @@ _LISTS = {"cleanup.policy": "delete"}
 
 
 class IncrementalAlterConfigs:
-    api = Api(key=44, versions=(0, 1))
+    api = Api(key=44, versions=(0, 1), on_controller=True)
 
     def __init__(self, resources: ConfigResources) -> None:
         self._resources = resources

@@ -24,7 +24,7 @@ from penstock.broker.topic_rows import topic_row
 from penstock.cluster.core.image import INTERNAL_TOPICS, BrokerImage, Image, TopicImage
 from penstock.cluster.core.topic_rules import check_name
 from penstock.cluster.topics import NewTopic, Topics
-from penstock.errors import PenstockError, Problem, Refused
+from penstock.errors import PenstockError, Refused
 from penstock.later import Later, awaiting
 
 
@@ -57,11 +57,9 @@ class Metadata:
     ) -> MetadataResponse:
         refused: dict[str, Refused] = {}
         for name in missing:
-            match await self._topics.create(NewTopic(name)):
-                case Refused(problem=Problem.TOPIC_ALREADY_EXISTS):
-                    pass
-                case Refused() as refusal:
-                    refused[name] = refusal
+            refusal = await self._topics.ensure(NewTopic(name))
+            if refusal is not None:
+                refused[name] = refusal
         return self._response([self._row(row, refused) for row in rows], address)
 
     def _row(self, row: MetadataRequestTopic, refused: dict[str, Refused] | None = None) -> MetadataResponseTopic:
@@ -85,12 +83,17 @@ class Metadata:
     def _response(self, rows: list[MetadataResponseTopic], address: tuple[str, int]) -> MetadataResponse:
         return MetadataResponse(
             throttle_time=NO_THROTTLE,
-            brokers=tuple(broker_row(broker, address) for broker in self._image.brokers.values()),
+            brokers=tuple(broker_row(broker, address) for broker in reachable(self._image)),
             cluster_id=self._image.cluster_id,
             controller_id=BrokerId(self._image.controller_id),
             topics=tuple(rows),
             error_code=NONE,
         )
+
+
+def reachable(image: Image) -> list[BrokerImage]:
+    """Whoever is asked is there, also before the controller has admitted it."""
+    return [broker for broker in image.brokers.values() if broker.is_live or broker.node_id == image.node_id]
 
 
 def broker_row(broker: BrokerImage, address: tuple[str, int]) -> MetadataResponseBroker:

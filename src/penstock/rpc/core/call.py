@@ -20,7 +20,7 @@ from penstock.wire.fetch_answer import FetchAnswer, read_fetch_answer
 from penstock.wire.fetch_request import NEWEST_PACKED, append_fetch_request
 from penstock.wire.framing import read_request_header
 from penstock.wire.reading import reader_for
-from penstock.wire.schemas import API_VERSIONS, FETCH
+from penstock.wire.schemas import API_VERSIONS, FETCH, PRIVATE
 from penstock.wire.writing import writer_for
 
 T = TypeVar("T")
@@ -106,6 +106,14 @@ def forward_call(request: memoryview) -> Call[bytes]:
 
     # What follows the correlation id is between the controller and the client.
     return Call(frame, False, read)
+
+
+def private_call(body: bytes, read: Callable[[bytes], T]) -> Call[T]:
+    """What brokers of one release say to each other beyond Kafka's APIs: bytes there and bytes back."""
+    frame = _start(PRIVATE, 0, False)
+    frame += body
+    _finish(frame)
+    return Call(frame, False, lambda answer, body_start: read(bytes(answer[body_start:])))
 
 
 @cache

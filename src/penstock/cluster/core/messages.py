@@ -1,0 +1,124 @@
+"""What brokers say to each other beyond Kafka's APIs. Both ends are of one release."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+
+from penstock.cluster.core.delta import Delta
+from penstock.coordination.paths import PartitionState
+from penstock.errors import Problem, Refused
+
+
+class Push(msgspec.Struct, frozen=True, tag="push"):
+    """Controller to broker; answered when it has been carried out."""
+
+    delta: Delta
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """Broker to controller, for a connection whose end says something."""
+
+
+class Stopping(msgspec.Struct, frozen=True, tag="stopping"):
+    """Broker to controller: it will go. Answered when others lead what it led."""
+
+    node_id: int
+    broker_epoch: int
+
+
+class IsrWish(msgspec.Struct, frozen=True, array_like=True):
+    topic_id: UUID
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    # Broker and broker epoch, NO_EPOCH for those that stay.
+    isr: tuple[tuple[int, int], ...]
+
+
+class AlterIsr(msgspec.Struct, frozen=True, tag="alter-isr"):
+    """Leader to controller. Kafka's AlterPartition would do, but for what it leaves out of its answers."""
+
+    node_id: int
+    broker_epoch: int
+    wishes: tuple[IsrWish, ...]
+
+
+class MakeTopic(msgspec.Struct, frozen=True, tag="make-topic"):
+    """Broker to controller: a client asked for a topic that is not there."""
+
+    name: str
+    partition_count: int
+    replication_factor: int
+    config: dict[str, str]
+    internal: bool
+
+
+class Forward(msgspec.Struct, frozen=True, tag="forward"):
+    """A client's request as it came, for the controller. It is not forwarded again."""
+
+    frame: bytes
+    host: str
+
+
+class LogEndOf(msgspec.Struct, frozen=True, tag="log-end"):
+    """Controller to replica, of a partition that nobody leads."""
+
+    topic: str
+    partition: int
+
+
+Message = Push | Hello | Stopping | AlterIsr | MakeTopic | Forward | LogEndOf
+
+
+class ReplyRow(msgspec.Struct, frozen=True, array_like=True):
+    problem: str = ""
+    text: str = ""
+    state: PartitionState | None = None
+    version: int = -1
+
+
+class Reply(msgspec.Struct, frozen=True, array_like=True):
+    """`problem` is empty when it was done."""
+
+    problem: str = ""
+    text: str = ""
+    rows: tuple[ReplyRow, ...] = ()
+    frame: bytes = b""
+    # Stopping: what the broker leads still. LogEndOf: last epoch, end offset, broker epoch.
+    numbers: tuple[int, ...] = ()
+
+    @property
+    def refusal(self) -> Refused | None:
+        return refusal_of(self.problem, self.text)
+
+    @classmethod
+    def refused(cls, refused: Refused) -> Reply:
+        return cls(refused.problem.name, refused.text)
+
+
+def refusal_of(problem: str, text: str) -> Refused | None:
+    if not problem:
+        return None
+    # A later release may know more reasons.
+    known = Problem[problem] if problem in Problem.__members__ else Problem.INVALID_REQUEST
+    return Refused(known, text)
+
+
+_MESSAGES: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+_REPLIES = msgspec.msgpack.Decoder(Reply)
+
+
+def encode(value: Message | Reply) -> bytes:
+    return msgspec.msgpack.encode(value)
+
+
+def decode_message(data: bytes) -> Message:
+    """Raises ValueError for what is none."""
+    return _MESSAGES.decode(data)
+
+
+def decode_reply(data: bytes) -> Reply:
+    """Raises ValueError for what is none."""
+    return _REPLIES.decode(data)

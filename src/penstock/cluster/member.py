@@ -1,0 +1,193 @@
+"""This broker as a member of its cluster: registered while it has a session, and a candidate for the controller."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from penstock.cluster.controller import ActiveController
+from penstock.cluster.metadata import Metadata, connected
+from penstock.coordination.controller_election import ControllerElection, Incumbent, Office
+from penstock.coordination.interface import Remove, SessionState, Store
+from penstock.coordination.paths import NO_EPOCH, NO_LEADER, Registration, registration_path
+from penstock.coordination.registration import register
+from penstock.errors import PenstockError
+
+logger = logging.getLogger(__name__)
+
+
+class TakeOffice(Protocol):
+    def __call__(self, office: Office) -> Awaitable[ActiveController]:
+        """Has begun to decide when it is done."""
+
+
+@dataclass
+class Standing:
+    """What this broker has of its session."""
+
+    broker_epoch: int = NO_EPOCH
+    session_id: int | None = None
+
+
+class Member:
+    """One task looks at the session, the registration and the office, again whenever any of them may have changed."""
+
+    def __init__(self, store: Store, node_id: int, metadata: Metadata, take_office: TakeOffice) -> None:
+        self._store = store
+        self._node_id = node_id
+        self._registration: Registration | None = None
+        self._metadata = metadata
+        self._take_office = take_office
+        self._election = ControllerElection(store, node_id)
+        self._standing = Standing()
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._unwatch: list[Callable[[], None]] = []
+        # By evidence: this term is over although its session is not.
+        self._dead_incumbent: Incumbent | None = None
+        self._incumbent: Incumbent | None = None
+        self.controller: ActiveController | None = None
+        self._when_session: list[Callable[[bool], None]] = []
+        self._when_lost: list[Callable[[], None]] = []
+
+    @property
+    def broker_epoch(self) -> int:
+        """NO_EPOCH while it is not registered."""
+        return self._standing.broker_epoch
+
+    def when_session_changes(self, callback: Callable[[bool], None]) -> None:
+        """Called with whether the session is suspended or over."""
+        self._when_session.append(callback)
+
+    def when_session_lost(self, callback: Callable[[], None]) -> None:
+        """Called when nothing that this broker led is its own any more."""
+        self._when_lost.append(callback)
+
+    async def start(self, registration: Registration) -> None:
+        """Registers. Raises PenstockError when that cannot be."""
+        self._registration = registration
+        self._unwatch = [
+            self._store.watch_session(self._session_changed),
+            self._election.watch(self._changed.set),
+        ]
+        self._metadata.when_brokers_change(self._changed.set)
+        await self._register()
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(self._ended)
+
+    async def close(self) -> None:
+        for unwatch in self._unwatch:
+            unwatch()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        controller, self.controller = self.controller, None
+        if controller is not None and not controller.is_over:
+            controller.close()
+            try:
+                # Not longer than it is worth: without it the session ends the office.
+                async with asyncio.timeout(1):
+                    await self._election.resign(controller.office)
+            except (PenstockError, TimeoutError) as error:
+                logger.warning("controller.resign.failed", extra={"why": str(error)})
+
+    def controller_died(self, broker: int, broker_epoch: int) -> None:
+        """Evidence, never a time-out."""
+        incumbent = self._incumbent
+        if incumbent is not None and (incumbent.broker, incumbent.broker_epoch) == (broker, broker_epoch):
+            self._dead_incumbent = incumbent
+            self._changed.set()
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.LOST:
+            # At once: whoever reads what this broker may do must not find yesterday's answer.
+            self._standing = Standing()
+            self._metadata.set_own_epoch(NO_EPOCH)
+            for lost in self._when_lost:
+                lost()
+            if self.controller is not None:
+                self.controller.close()
+        for callback in self._when_session:
+            callback(state is not SessionState.CONNECTED)
+        if state is SessionState.CONNECTED:
+            self._metadata.load()
+        self._changed.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            try:
+                if self._store.session_state is SessionState.CONNECTED:
+                    await self._look()
+            except PenstockError as error:
+                # STORE_UNAVAILABLE comes to an end by itself; anything else needs somebody, who finds it in the log.
+                logger.warning("member.look.failed", extra={"why": str(error)})
+                await connected(self._store)
+                continue
+            await self._changed.wait()
+
+    async def _look(self) -> None:
+        own = self._metadata.broker_row(self._node_id)
+        if own is not None and own.is_live and own.broker_epoch == self.broker_epoch and self._registration is not None:
+            # What this process found at its start has been judged. Whatever comes now, it has all that it had.
+            self._registration = replace(self._registration, clean=True)
+        if self._standing.session_id != self._store.session_id:
+            await self._register()
+        elif own is not None and own.broker_epoch == self.broker_epoch <= own.fenced_epoch:
+            logger.warning("broker.fenced", extra={"broker_epoch": self.broker_epoch, "do": "registering anew"})
+            await self._unregister()
+            await self._register()
+        await self._look_at_office()
+
+    async def _register(self) -> None:
+        assert self._registration is not None
+        broker_epoch = await register(self._store, self._node_id, self._registration)
+        self._standing = Standing(broker_epoch, self._store.session_id)
+        self._metadata.set_own_epoch(broker_epoch)
+        logger.info("broker.registered", extra={"broker_epoch": broker_epoch})
+
+    async def _unregister(self) -> None:
+        path = registration_path(self._node_id)
+        node = await self._store.read(path)
+        if node is not None and node.owner == self._store.session_id:
+            await self._store.commit([Remove(path, node.version)])
+        self._standing = Standing()
+
+    async def _look_at_office(self) -> None:
+        controller = self.controller
+        if controller is not None and controller.is_over:
+            self.controller = controller = None
+        self._incumbent = await self._election.incumbent()
+        is_vacant = self._incumbent is None or self._incumbent == self._dead_incumbent
+        is_mine = self._incumbent is not None and self._incumbent.broker == self._node_id
+        if controller is None and (is_vacant or is_mine):
+            office = await self._election.attempt(self.broker_epoch, instead_of=self._dead_incumbent)
+            self._incumbent = await self._election.incumbent()
+            if office is not None:
+                await self._begin_office(office)
+        elif controller is not None and not is_mine:
+            controller.close()
+            self.controller = None
+            self._changed.set()
+        if self._incumbent is not None and self.controller is None:
+            self._metadata.take_controller(self._incumbent.broker)
+        elif self._incumbent is None:
+            self._metadata.take_controller(NO_LEADER)
+
+    async def _begin_office(self, office: Office) -> None:
+        logger.info("controller.begins", extra={"controller_epoch": office.epoch})
+        controller = await self._take_office(office)
+        controller.when_over(self._changed.set)
+        self.controller = controller
+        if controller.is_over:
+            self._changed.set()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            text = "membership in the cluster met a bug"
+            asyncio.get_running_loop().call_exception_handler({"message": text, "exception": error})

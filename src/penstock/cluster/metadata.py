@@ -1,0 +1,183 @@
+"""What this broker knows of the cluster, kept in step with what controllers tell and what the store holds.
+
+Changes are carried out one after another, in the order in which they were told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from penstock.cluster.core.delta import BrokerRow, Delta
+from penstock.cluster.core.image import Image
+from penstock.cluster.core.known_topics import KnownTopics
+from penstock.cluster.reading import ClusterNodes, broker_rows, read_cluster
+from penstock.cluster.showing import Failures, Follower, Showing
+from penstock.cluster.tasks import Tasks
+from penstock.coordination.interface import SessionState, Store
+from penstock.coordination.paths import NO_EPOCH
+from penstock.errors import PenstockError, Problem, Refused
+from penstock.later import Later
+
+logger = logging.getLogger(__name__)
+
+# After a failure that nothing announces the end of.
+_RETRY_S = 0.1
+
+
+class _Work(NamedTuple):
+    """Nodes that were read, or a delta, or neither: then the store is to be read."""
+
+    nodes: ClusterNodes | None
+    delta: Delta | None
+    done: Later[Failures]
+
+
+class Metadata:
+    def __init__(self, image: Image, store: Store) -> None:
+        self._image = image
+        self._store = store
+        self._topics = KnownTopics()
+        self._showing = Showing(image, self._topics)
+        self._work: list[_Work] = []
+        self._tasks = Tasks("following the metadata")
+        self._is_working = False
+        self._controller_epoch = NO_EPOCH
+        self._next_sequence = 0
+        self._closed = False
+
+    def follow(self, follower: Follower) -> None:
+        """Before anything is loaded; the first that follows is the first that is told."""
+        self._showing.follow(follower)
+
+    def when_brokers_change(self, callback: Callable[[], None]) -> None:
+        """Called when the image has other brokers, other epochs or another controller."""
+        self._showing.when_brokers_change(callback)
+
+    def broker_row(self, node_id: int) -> BrokerRow | None:
+        return self._showing.broker_row(node_id)
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Why topics could not be opened here, for whoever asks how this broker is."""
+        return self._showing.failures
+
+    # What is told
+
+    def load(self) -> Later[Failures]:
+        """Everything anew from the store; done when it can be used."""
+        return self._add(_Work(None, None, Later()))
+
+    def take(self, nodes: ClusterNodes) -> Later[Failures]:
+        """What this broker, as the controller, has read."""
+        return self._add(_Work(nodes, None, Later()))
+
+    def take_controller(self, controller: int) -> None:
+        """Who it is by the store, or NO_LEADER; a controller tells it itself with what it sends."""
+        self._showing.take_controller(controller)
+
+    def apply(self, delta: Delta) -> Later[Failures]:
+        """From the controller in this process: none is ever missed."""
+        self._controller_epoch, self._next_sequence = delta.controller_epoch, delta.sequence + 1
+        return self._add(_Work(None, delta, Later()))
+
+    def receive(self, delta: Delta) -> Later[Failures | Refused]:
+        """From another broker, the controller; a delta of an earlier one is refused."""
+        if delta.controller_epoch < self._controller_epoch:
+            return Later.of(Refused(Problem.NOT_CONTROLLER, f"controller {self._controller_epoch} has begun"))
+        is_next = (delta.controller_epoch, delta.sequence) == (self._controller_epoch, self._next_sequence)
+        self._controller_epoch, self._next_sequence = delta.controller_epoch, delta.sequence + 1
+        if not is_next:
+            self.load()
+        return self._add(_Work(None, delta, Later())).map(lambda failures: failures)
+
+    def set_own_epoch(self, broker_epoch: int) -> None:
+        """The registration that counts from now on, or NO_EPOCH: the session is over."""
+        if broker_epoch != self._showing.own_epoch:
+            self._showing.own_epoch = broker_epoch
+            self.settled()
+
+    def settled(self) -> Later[Failures]:
+        """Done when all that was told before has been carried out."""
+        return self._add(_Work(None, Delta(self._image.controller_id, NO_EPOCH, 0), Later()))
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._tasks.ended()
+
+    # Carrying it out
+
+    def _add(self, work: _Work) -> Later[Failures]:
+        if self._closed:
+            work.done.complete({})
+            return work.done
+        self._work.append(work)
+        if not self._is_working:
+            self._is_working = True
+            self._tasks.spawn(self._run())
+        return work.done
+
+    async def _run(self) -> None:
+        try:
+            while self._work:
+                work = self._work.pop(0)
+                try:
+                    if work.delta is not None:
+                        failures = await self._apply(work.delta)
+                    else:
+                        failures = await self._take(work.nodes or await self._read())
+                except PenstockError as error:
+                    logger.error("metadata.not.read", extra={"why": str(error)})
+                    work.done.fail(error)
+                else:
+                    work.done.complete(failures)
+        finally:
+            self._is_working = False
+
+    async def _read(self) -> ClusterNodes:
+        """As often as it takes: without it this broker does not know what it missed."""
+        while True:
+            try:
+                return await read_cluster(self._store)
+            except PenstockError as error:
+                if error.problem is not Problem.STORE_UNAVAILABLE:
+                    raise
+                logger.warning("metadata.read.failed", extra={"why": str(error)})
+                await connected(self._store)
+
+    async def _take(self, nodes: ClusterNodes) -> Failures:
+        for name in self._topics.replace_all(nodes.topics, nodes.partitions):
+            await self._showing.drop(name)
+        self._showing.take_brokers(broker_rows(nodes.brokers))
+        return await self._showing.show([topic.row.name for topic in self._topics])
+
+    async def _apply(self, delta: Delta) -> Failures:
+        changed, gone = self._topics.apply(delta)
+        if delta.controller_epoch != NO_EPOCH:
+            self._showing.take_controller(delta.controller)
+        if delta.brokers is not None:
+            self._showing.take_brokers(delta.brokers)
+        for name in gone:
+            await self._showing.drop(name)
+        return await self._showing.show(changed)
+
+
+async def connected(store: Store) -> None:
+    """Until it can be reached; whoever fails to reach it at once calls it again, so it takes a moment at least."""
+    changed = asyncio.Event()
+    unwatch = store.watch_session(lambda _: changed.set())
+    try:
+        if store.session_state is SessionState.CONNECTED:
+            # It failed for a moment, or the loss of the connection is not told yet.
+            try:
+                async with asyncio.timeout(_RETRY_S):
+                    await changed.wait()
+            except TimeoutError:
+                return
+        while store.session_state is not SessionState.CONNECTED:
+            changed.clear()
+            await changed.wait()
+    finally:
+        unwatch()

@@ -1,0 +1,22 @@
+"""Settings of how a topic's partitions are replicated."""
+
+from penstock.config.setting import Scope, Section, section, setting
+
+
+@section(scope=Scope.TOPIC)
+class TopicReplicationSettings(Section):
+    min_insync_replicas: int = setting(
+        1,
+        name="min.insync.replicas",
+        at_least=1,
+        at_most=2**15 - 1,
+        dynamic=True,
+        doc="With acks=all a record counts when so many replicas have it; with fewer in sync, such writes are refused. "
+        "2 with a replication factor of 3 survives the loss of any one broker without losing or refusing anything.",
+    )
+    unclean_leader_election_enable: bool = setting(
+        False,
+        name="unclean.leader.election.enable",
+        dynamic=True,
+        doc="Whether a replica that may lack records leads when no other is left. true trades records for service.",
+    )

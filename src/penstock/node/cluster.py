@@ -1,0 +1,200 @@
+"""A node's part in its cluster, put together: metadata, topics, membership, and the controller while in office."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from uuid import UUID
+
+from penstock.clock import Clock
+from penstock.cluster.answering import Answering, FindLogEnd
+from penstock.cluster.calls import Calls
+from penstock.cluster.controller import ActiveController
+from penstock.cluster.core.effects import AskLogEnds
+from penstock.cluster.core.election import LogEnd
+from penstock.cluster.core.events import BrokerFoundDead, BrokerStopping, LogEnds
+from penstock.cluster.core.image import Image
+from penstock.cluster.core.messages import Reply
+from penstock.cluster.core.preferred import PreferredLeaderOptions
+from penstock.cluster.deaths import Deaths
+from penstock.cluster.isr_changes import IsrChanges, Standing
+from penstock.cluster.member import Member
+from penstock.cluster.metadata import Metadata
+from penstock.cluster.publishing import Publishing
+from penstock.cluster.reading import TopicDefaults
+from penstock.cluster.topics import NewTopicDefaults, Topics
+from penstock.config.address import Address
+from penstock.config.settings import Settings
+from penstock.coordination.controller_election import Office
+from penstock.coordination.interface import Store
+from penstock.coordination.paths import Registration
+from penstock.errors import PenstockError, Problem
+from penstock.later import Later, gather
+from penstock.rpc.core.unanswered import Unanswered
+from penstock.rpc.peers import Peers, Purpose
+
+logger = logging.getLogger(__name__)
+
+# A controller that has just begun reads the whole store first; one that does not come is a fault to be seen.
+ADMISSION_TIMEOUT_S = 60
+
+_NOT_ADMITTED = (
+    f"the cluster's controller did not admit this broker within {ADMISSION_TIMEOUT_S} s: see its log, and that of the "
+    "broker that is the controller"
+)
+
+
+class ClusterNode:
+    """Built before anything is read; `joined` makes it a member."""
+
+    def __init__(self, settings: Settings, store: Store, cluster_id: str, clock: Clock) -> None:
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self.node_id = settings.node.node_id
+        self.image = Image(cluster_id, self.node_id)
+        self.metadata = Metadata(self.image, store)
+        self.peers = Peers(clock, self._lost)
+        self.calls = Calls(self.peers, self.image, clock)
+        self._deaths = Deaths(self.image, self._dead, self._alive)
+        defaults = NewTopicDefaults(settings.topics.num_partitions, settings.topics.default_replication_factor)
+        self.topics = Topics(store, self.image, defaults, self.calls)
+        self.member = Member(store, self.node_id, self.metadata, self._take_office)
+        self.isr_changes = IsrChanges(self._standing, self.calls)
+        self.answering = Answering(self.member, self.metadata, self.topics, self._log_end)
+        # Of this broker's replicas; set when there are any.
+        self.find_log_end: FindLogEnd = _no_log_end
+        self.metadata.when_brokers_change(self.calls.brokers_changed)
+
+    @property
+    def controller(self) -> ActiveController | None:
+        """While this broker has the office."""
+        controller = self.member.controller
+        return None if controller is None or controller.is_over else controller
+
+    @asynccontextmanager
+    async def joined(self, registration: Registration) -> AsyncIterator[None]:
+        """Registered, admitted and a candidate for the controller while the block lasts. What it leads, it leads when
+
+        the block begins; what others can lead is theirs when it ends.
+        """
+        try:
+            await self.member.start(registration)
+            await self._admitted()
+            yield
+            await self._hand_over()
+        finally:
+            await self.member.close()
+            self.peers.close()
+            await self.metadata.close()
+
+    async def _admitted(self) -> None:
+        changed = asyncio.Event()
+        self.metadata.when_brokers_change(changed.set)
+        try:
+            async with asyncio.timeout(ADMISSION_TIMEOUT_S):
+                while self.image.live_epochs.get(self.node_id) != self.member.broker_epoch:
+                    await changed.wait()
+                    changed.clear()
+                await self.metadata.settled().wait()
+        except TimeoutError:
+            raise PenstockError(Problem.STORE_UNAVAILABLE, _NOT_ADMITTED) from None
+
+    async def _hand_over(self) -> None:
+        """Others lead what this broker led, as far as they can, before it stops to serve; within bounds."""
+        timeout_ms = self._settings.controller.controlled_shutdown_ms
+        if timeout_ms == 0 or self.image.live_epochs.keys() <= {self.node_id}:
+            return
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while (refused := (await self._stop_leading(timeout_ms)).refusal) is not None:
+                    logger.warning("node.stop.not.handed.over", extra={"why": refused.text})
+                    if refused.problem is Problem.STALE_BROKER_EPOCH:
+                        return
+                    await asyncio.sleep(0.1)
+                if (controller := self.controller) is not None:
+                    await controller.publisher.told().wait()
+                await self.metadata.settled().wait()
+        except TimeoutError:
+            logger.warning("node.stop.not.handed.over", extra={"why": f"it took longer than {timeout_ms} ms"})
+
+    async def _stop_leading(self, timeout_ms: int) -> Reply:
+        epoch, controller = self.member.broker_epoch, self.controller
+        if controller is None:
+            return await self.calls.stopping(self.node_id, epoch, timeout_ms).wait()
+        answer = await controller.ask(lambda request_id: BrokerStopping(request_id, self.node_id, epoch)).wait()
+        return Reply() if answer.refusal is None else Reply.refused(answer.refusal)
+
+    # Office
+
+    async def _take_office(self, office: Office) -> ActiveController:
+        publishing = Publishing(self.node_id, office.epoch, self.metadata, self.calls.push, self._clock)
+        options = PreferredLeaderOptions(self._settings.controller.auto_leader_rebalance_enable)
+        defaults = TopicDefaults(self._settings.log, self._settings.topic_replication)
+        controller = ActiveController(self._store, office, publishing, defaults, options, self._clock)
+        publishing.when_deposed = controller.doubt
+        controller.when_over(publishing.close)
+        controller.when_asked = partial(self._ask_log_ends, controller)
+        nodes = await controller.start()
+        for node_id, broker_epoch in self._deaths.found.items():
+            controller.tell(BrokerFoundDead(node_id, broker_epoch))
+        await self.topics.take_office(controller, nodes.unfinished)
+        return controller
+
+    def _standing(self) -> Standing:
+        return Standing(self.node_id, self.member.broker_epoch, self.controller)
+
+    # Other brokers
+
+    def _lost(self, node_id: int, purpose: Purpose, why: Unanswered) -> None:
+        self._deaths.lost(self.peers, node_id, purpose, why)
+
+    def _dead(self, node_id: int, broker_epoch: int) -> None:
+        if (controller := self.controller) is not None:
+            controller.tell(BrokerFoundDead(node_id, broker_epoch))
+        self.member.controller_died(node_id, broker_epoch)
+
+    def _alive(self, node_id: int) -> None:
+        if node_id == self.image.controller_id:
+            self.calls.greet_controller()
+
+    def _log_end(self, topic: str, partition: int) -> LogEnd | None:
+        return self.find_log_end(topic, partition)
+
+    def _ask_log_ends(self, controller: ActiveController, question: AskLogEnds) -> None:
+        key = question.partition
+
+        def own() -> Later[Reply]:
+            end = self._log_end(*key)
+            return Later.of(Reply("UNKNOWN") if end is None else Reply(numbers=(*end, self.member.broker_epoch)))
+
+        brokers = list(question.brokers)
+        asked = [own() if broker == self.node_id else self.calls.log_end(broker, *key) for broker in brokers]
+
+        def answered(done: Later[list[Reply]]) -> None:
+            replies = dict(zip(brokers, done.result(), strict=True))
+            ends = {
+                broker: (reply.numbers[2], LogEnd(*reply.numbers[:2]))
+                for broker, reply in replies.items()
+                if not reply.problem
+            }
+            controller.tell(LogEnds(key, ends))
+
+        gather(asked).when_done(answered)
+
+
+def _no_log_end(topic: str, partition: int) -> LogEnd | None:
+    return None
+
+
+def registration_of(settings: Settings, kafka: Address, directory_id: UUID, clean: bool) -> Registration:
+    """Without a host of its own a lone broker is where the client reached it; others need to be told where it is."""
+    advertised, machine = settings.network.advertised_listener, platform.node()
+    host, port = advertised.host, advertised.port
+    if not host and not settings.coordination.coordination.is_embedded:
+        host, port = (machine if kafka.host in ("0.0.0.0", "::") else kafka.host), kafka.port
+    return Registration(host, port, machine, settings.node.rack or None, directory_id, clean)
