@@ -65,7 +65,7 @@ class TestCluster:
                 network.place(f"broker-{node_id}"),
                 node_id,
                 directory / f"broker-{node_id}",
-                {"log.level": "debug", **coordination, **(settings or {})},
+                {"log.level": "debug", "log.format": "json", **coordination, **(settings or {})},
             )
             for node_id in range(1, brokers + 1)
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
 import signal
 import subprocess
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.bad_input import requests
 from tests.bad_input.raw import ConnectionClosed, RawConnection
+from tests.cluster.faults.broker_logs import LAUNCHED
 from tests.cluster.faults.network import Place
 
 from penstock.coordination.zookeeper_server import ending_with_this_process, free_ports
@@ -108,11 +109,12 @@ class BrokerProcess(Process):
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
         super().__init__(place, command, directory / "broker.log")
-        self.starts = 0
 
     def launch(self) -> None:
+        # Says to readers of the log where a new life begins.
+        with self._output.open("a") as output:
+            output.write(json.dumps({"event": LAUNCHED}) + "\n")
         super().launch()
-        self.starts += 1
 
     def wait_until_it_answers(self, asker: Place, timeout_s: float = START_S) -> float:
         """Seconds it took. AssertionError with its last words if it ends or stays silent."""
@@ -140,7 +142,3 @@ class BrokerProcess(Process):
 
 def python_module(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", module, *arguments]
-
-
-def repository_root() -> str:
-    return os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))

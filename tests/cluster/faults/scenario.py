@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from tests.cluster.faults.broker_logs import events_in
 from tests.cluster.faults.clients import GROUP, TOPIC, ClientArguments
 from tests.cluster.faults.cluster import HEAL_S, TestCluster, wait_for
 from tests.cluster.faults.injector import Injector
@@ -28,7 +29,7 @@ from tests.cluster.history.recording import Recorder, now_ns, read_events
 PARTITIONS = 6
 PRODUCERS, MEMBERS = 2, 2
 FLUSH_S = 150
-UNEXPECTED = ("unexpected", "Traceback")
+UNEXPECTED = ("unexpected", "Traceback", "node.bug")
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,9 @@ class Scenario:
         self._end_clients()
         with Recorder(self._histories, "replicas") as recorder:
             self._cluster.dump(TOPIC, PARTITIONS, recorder)
+        with Recorder(self._histories, "brokers") as recorder:
+            for broker in self._cluster.brokers.values():
+                recorder.record(*events_in(broker.output_text(), broker.node_id, TOPIC))
 
     def _end_clients(self) -> None:
         for process in (*self._producers, *self._others):

@@ -43,7 +43,7 @@ def epochs_fall(history: History) -> Iterator[Finding]:
 
 
 def watermark_fell(history: History) -> Iterator[Finding]:
-    """For each reader; for each leader in its epoch; and an answer is not below what the log has in the end."""
+    """For each reader; for each leader in its epoch while it lives; and no answer goes beyond what there is in the end."""
     seen: dict[tuple[TopicPartition, str], EndSeen] = {}
     for end in history.of(EndSeen):
         earlier = seen.get((at(end), end.reader), end)
@@ -51,13 +51,13 @@ def watermark_fell(history: History) -> Iterator[Finding]:
             text = f"{end.reader} saw the end of {at(end)} go from {earlier.offset} to {end.offset}"
             yield Finding("watermark went back", text, (earlier, end))
         seen[at(end), end.reader] = end
-    marks: dict[tuple[TopicPartition, int, int], Watermark] = {}
+    marks: dict[tuple[TopicPartition, int, int, int], Watermark] = {}
     for mark in history.of(Watermark):
-        before = marks.get((at(mark), mark.broker, mark.leader_epoch), mark)
+        before = marks.get((at(mark), mark.broker, mark.leader_epoch, mark.life), mark)
         if mark.offset < before.offset:
             text = f"broker {mark.broker} took the watermark of {at(mark)} from {before.offset} to {mark.offset}"
             yield Finding("watermark went back", text, (before, mark))
-        marks[at(mark), mark.broker, mark.leader_epoch] = mark
+        marks[at(mark), mark.broker, mark.leader_epoch, mark.life] = mark
     for partition, logs in history.replicas.items():
         last = max((log.replica.high_watermark for log in logs if log.replica.in_sync), default=None)
         for (where, _), end in seen.items():

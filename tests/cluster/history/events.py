@@ -120,6 +120,8 @@ class Watermark(AtPartition, frozen=True, kw_only=True, tag="watermark", gc=Fals
     broker: int
     leader_epoch: int
     offset: int
+    # Which life of the broker it was: one that starts anew has to find its watermark again.
+    life: int = 0
 
 
 class Deleted(AtPartition, frozen=True, kw_only=True, tag="deleted", gc=False):

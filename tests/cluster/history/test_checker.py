@@ -280,6 +280,9 @@ ALLOWED: dict[str, list[AnyEvent]] = {
         CommittedSeen(at_ns=21, asked_ns=11, topic="t", partition=0, group="g", reader="s", offset=6),
     ],
     "another broker may know of an older epoch still": [leading(1, 4, "1", 10), leading(2, 3, "2", 11)],
+    "a leader that starts anew looks for its watermark": [
+        Watermark(at_ns=n, topic="t", partition=0, broker=1, leader_epoch=4, offset=10 - n, life=n) for n in (1, 2)
+    ],
     "each leader has a watermark of its own": [
         Watermark(at_ns=n, topic="t", partition=0, broker=n, leader_epoch=n, offset=10 - n) for n in (1, 2)
     ],
