@@ -43,7 +43,7 @@ def epochs_fall(history: History) -> Iterator[Finding]:
 
 
 def watermark_fell(history: History) -> Iterator[Finding]:
-    """For each reader; for each leader in its epoch while it lives; and no answer goes beyond what there is in the end."""
+    """For each reader; for each leader in its epoch while it lives; and nobody saw more than there is in the end."""
     seen: dict[tuple[TopicPartition, str], EndSeen] = {}
     for end in history.of(EndSeen):
         earlier = seen.get((at(end), end.reader), end)
