@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
@@ -51,6 +51,8 @@ class Broker(Member):
         self.is_standing = False
         self.controller: ControllerHost | None = None
         self.replica = Replica(self, self.log)
+        # Something may go wrong just then: how much longer the proposal takes.
+        self.on_proposal: Callable[[Broker, Proposal], int] = lambda broker, proposal: 0
 
     # Life and death
 
@@ -117,7 +119,8 @@ class Broker(Member):
         isr = tuple(IsrMember(*member) for member in proposal.isr)
         change = IsrChange(TOPIC_ID, 0, proposal.leader_epoch, proposal.version, isr)
         request = AlterPartition(0, self.name, self.broker_epoch, (change,))
-        self.network.ask(self, target, target.on_request, request, answered, PROPOSAL_TIMEOUT_MS)
+        held_ms = self.on_proposal(self, proposal)
+        self.network.ask(self, target, target.on_request, request, answered, PROPOSAL_TIMEOUT_MS, held_ms=held_ms)
 
     def hand_over(self, on_answer: OnAnswer) -> None:
         """Controlled shutdown."""

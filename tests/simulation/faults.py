@@ -8,7 +8,11 @@ from collections.abc import Callable, Mapping
 from tests.simulation.broker import Broker
 from tests.simulation.network import Network, Process
 from tests.simulation.reading import delete_records
-from tests.simulation.store import STORE, Store
+from tests.simulation.store import KEY, STORE, Store
+
+from penstock.cluster.core.events import AlterReassignments, ReassignmentWish
+from penstock.coordination.paths import NO_EPOCH
+from penstock.replication.core.in_sync import Proposal
 
 FATE = 1000
 
@@ -80,12 +84,32 @@ class Faults(Process):
 
         self.network.after(5 + int(self.random.random() * 30), self, notice)
 
-    def strike_down(self, broker: Broker, how: Callable[[Broker], None]) -> None:
+    def on_proposal(self, leader: Broker, proposal: Proposal) -> int:
+        """The worst moment: somebody is about to join the ISR."""
+        joining = [member.replica for member in proposal.isr if member.broker_epoch != NO_EPOCH]
+        if self.is_over or not joining or self.random.random() > 0.3:
+            return 0
+        kind, joiner = self.random.randrange(3), self.brokers[joining[0]]
+        if kind == 0:
+            self.counts["deaf leader of one that joins"] += 1
+            self.cut({(name, leader.name) for name in (STORE, *self.brokers)})
+            return 0
+        if kind == 1:
+            self.counts["old proposal for one that joins"] += 1
+            link = {(joiner.name, leader.name)}
+            self.network.after(1000 + int(self.random.random() * 1000), self, self.cut, link, 5000)
+            return 2000 + int(self.random.random() * 4000)
+        self.counts["death of one that joins"] += 1
+        wipe = self.random.random() < 0.5
+        self.network.after(1, self, self.strike_down, joiner, lambda victim: victim.cut_power(wipe=wipe), 100)
+        return int(self.random.random() * 2000)
+
+    def strike_down(self, broker: Broker, how: Callable[[Broker], None], longest_ms: int = 3000) -> None:
         """It comes back some time later."""
         if broker.is_up and not self.is_over:
             how(broker)
             self._notice_death(broker)
-            self.later(lambda: self.bring_back(broker))
+            self.later(lambda: self.bring_back(broker), longest_ms)
 
     def stand_still(self, broker: Broker) -> None:
         if broker.is_up and not broker.is_paused:
@@ -93,9 +117,10 @@ class Faults(Process):
             life = broker.life
             self.later(lambda: self.network.resume(broker) if broker.life == life else None)
 
-    def cut(self, links: set[tuple[int, int]]) -> None:
-        self.network.cuts |= links
-        self.later(lambda: self.network.cuts.difference_update(links))
+    def cut(self, links: set[tuple[int, int]], longest_ms: int = 3000) -> None:
+        if not self.is_over:
+            self.network.cuts |= links
+            self.later(lambda: self.network.cuts.difference_update(links), longest_ms)
 
 
 def _kill(fate: Faults) -> None:
@@ -164,7 +189,9 @@ def _slow_disk(fate: Faults) -> None:
 
 
 def _delete_records(fate: Faults) -> None:
-    delete_records(fate.the_leader().replica)
+    leader = fate.the_leader()
+    if leader.is_up and not leader.is_paused:
+        delete_records(leader.replica)
 
 
 def _cut_one_way(fate: Faults) -> None:
@@ -203,6 +230,14 @@ def _spoil_network(fate: Faults) -> None:
     fate.later(recover)
 
 
+def _move_replicas(fate: Faults) -> None:
+    target = tuple(fate.random.sample(list(fate.brokers), fate.random.choice((2, 3, 3))))
+    request = AlterReassignments(0, (ReassignmentWish(KEY, target),))
+    for broker in fate.brokers.values():
+        if broker.controller is not None and not broker.is_paused:
+            broker.controller.request(request, lambda answer: None)
+
+
 # Drawn with equal chances.
 KINDS: dict[str, Callable[[Faults], None]] = {
     "kill": _kill,
@@ -220,4 +255,5 @@ KINDS: dict[str, Callable[[Faults], None]] = {
     "bad network": _spoil_network,
     "slow disk": _slow_disk,
     "records deleted": _delete_records,
+    "replicas move": _move_replicas,
 }

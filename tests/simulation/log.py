@@ -76,7 +76,7 @@ class SimulatedLog:
         self.entries.append(entry)
         header = entry.value.header
         if header.producer_id >= 0:
-            self.producers.record(header, self.end_offset, 0, 0)
+            self.producers.record(header._replace(leader_epoch=entry.epoch), self.end_offset, 0, 0)
         self.end_offset += 1
 
     def sync(self, upto: int) -> None:
@@ -105,6 +105,8 @@ class SimulatedLog:
             self._deleted += self.entries[: offset - self.start_offset]
             del self.entries[: offset - self.start_offset]
             self.start_offset = offset
+            # The start itself is written down durably before it moves.
+            self.durable_offset = max(self.durable_offset, offset)
             self.epochs.cut_start(offset)
 
     def recover(self, random: Random | None) -> None:
@@ -126,5 +128,6 @@ class SimulatedLog:
         self.producers = ProducerStates()
         first = self.start_offset - len(self._deleted)
         for place, entry in enumerate((*self._deleted, *self.entries), first):
-            if entry.value.header.producer_id >= 0:
-                self.producers.record(entry.value.header, place, 0, 0)
+            header = entry.value.header
+            if header.producer_id >= 0:
+                self.producers.record(header._replace(leader_epoch=entry.epoch), place, 0, 0)

@@ -60,11 +60,11 @@ class Network:
         self._sequence += 1
         heappush(self._heap, (self.now_ms + delay_ms, self._sequence, process, life, call, arguments))
 
-    def send(self, source: Process, target: Process, call: Call, *arguments: Any) -> None:
+    def send(self, source: Process, target: Process, call: Call, *arguments: Any, held_ms: int = 0) -> None:
         random = self.random.random
         if (self.loss and random() < self.loss) or (source.name, target.name) in self.cuts:
             return
-        delay = 1 + int(random() * self.delay_ms)
+        delay = 1 + held_ms + int(random() * self.delay_ms)
         if self.long_delay and random() < self.long_delay:
             delay += int(random() * 2500)
         self._push(delay, target, target.life, self._arrive, (source, target, call, arguments))
@@ -83,10 +83,11 @@ class Network:
         timeout_ms: int,
         *,
         once: bool = False,
+        held_ms: int = 0,
     ) -> None:
         """`on_answer` is called once, in this life of the source: what comes after the time-out is not heard.
 
-        `once`: it arrives at most once, because nobody sends it again.
+        `once`: it arrives at most once, because nobody sends it again. `held_ms`: how much longer it takes.
         """
         life, is_over = source.life, False
 
@@ -99,7 +100,7 @@ class Network:
         def reply(answer: Any) -> None:
             self.send(target, source, settle, answer)
 
-        self.send(source, target, handler, request, reply)
+        self.send(source, target, handler, request, reply, held_ms=held_ms)
         if self.doubling and not once and self.random.random() < self.doubling:
             self.send(source, target, handler, request, reply)
         self.after(timeout_ms, source, settle, None)

@@ -90,7 +90,12 @@ class Replica:
             self.following = None
             if may_lead:
                 self._lead(state, version)
-        elif state.leader == NO_LEADER or self.broker.name not in state.replicas:
+        elif self.broker.name not in state.replicas:
+            self.following = None
+            # Its files are deleted.
+            self.log.restart_at(0)
+            self.high_watermark = 0
+        elif state.leader == NO_LEADER:
             self.following = None
         elif self.following is None or self.following.leader_epoch != state.leader_epoch:
             self.following = Following(

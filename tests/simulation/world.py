@@ -60,6 +60,8 @@ class World:
         self.store.on_partition = self.history.on_partition
         self.store.on_admitted = self.history.on_admitted
         self.faults = Faults(self.network, self.store, self.brokers)
+        for broker in self.brokers.values():
+            broker.on_proposal = self.faults.on_proposal
         kinds = [(True, True), (True, True), (True, False), (False, False)]
         self.producers = [
             Producer(
@@ -132,7 +134,9 @@ class World:
     def _is_well(self) -> bool:
         state = self.history.state
         assert state is not None
-        if state.leader == NO_LEADER or len(state.isr) < REPLICAS or not all(p.is_done for p in self.producers):
+        if state.leader == NO_LEADER or len(state.isr) < len(state.replicas) or state.adding or state.removing:
+            return False
+        if not all(producer.is_done for producer in self.producers):
             return False
         leading = self.brokers[state.leader].replica.leading
         if leading is None or leading.high_watermark != self.brokers[state.leader].log.end_offset:

@@ -247,8 +247,8 @@ class Leadership:
             is_member = replica in in_sync.recorded
             if not self._followers.lags(follower, now_ms) if is_member else self._may_join(follower, now_ms):
                 wanted.add(replica)
-        # Of what is in doubt the next version is the end, so it is asked for even if nothing else would change. The same
-        # ends what the controller remembers of those who came back in doubt: this leader lives, and has everything.
+        # Of what is in doubt the next version is the end, so it is asked for even if nothing else would change. It ends
+        # also what the controller remembers of those who came back in doubt: this leader lives, and has everything.
         in_doubt = in_sync.doubtful or in_sync.state.last_known_eligible_leaders
         if wanted == in_sync.recorded and not in_doubt:
             return None
