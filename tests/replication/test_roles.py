@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import UUID
 
 import pytest
@@ -41,6 +42,12 @@ class Followed:
 
     def go_on(self, partition: Partition) -> None:
         self.went_on += 1
+
+    def brokers_changed(self) -> None:
+        """Its own epoch says nothing here."""
+
+    def attach(self, take_role: Callable[[Partition], None]) -> None:
+        """Nothing is ever being settled here."""
 
 
 class Broker:

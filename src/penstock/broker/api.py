@@ -43,6 +43,8 @@ class Caller:
     client_id: str = ""
     # Called when the client has gone, so that a handler may stop waiting on its behalf.
     when_gone: Callable[[], None] | None = None
+    # Called when more has come from the client while it waits for an answer.
+    when_more: Callable[[], None] | None = None
 
 
 class Handler(Protocol):

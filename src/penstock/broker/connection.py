@@ -48,6 +48,8 @@ class Connection(asyncio.BufferedProtocol):
         self._metrics.bytes_in += nbytes
         self.active = True
         self.go_on()
+        if self._caller.when_more is not None and self._buffer.pending_bytes:
+            self._caller.when_more()
 
     def pause_writing(self) -> None:
         self.replies.pause()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from penstock.broker.fetch_sessions import Wanted
 from penstock.disk.interface import Buffer
 from penstock.errors import PenstockError, Refused
 from penstock.replication.partition import Partition
-from penstock.replication.replicas import Replicas, in_epoch
+from penstock.replication.replicas import Replicas
+from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.log import Slice
 from penstock.units import KIB
 from penstock.wire.batch import read_header
@@ -16,6 +18,7 @@ from penstock.wire.batch import read_header
 # Less than this from one segment: compaction may have left only empty batches there, and a client that gets nothing
 # but those for an answer takes its limits for too small. So the next segment's are added.
 SPARSE_BYTES = 4 * KIB
+NO_REPLICA = -1
 
 
 class Row:
@@ -25,7 +28,9 @@ class Row:
         "bytes_left",
         "high_watermark",
         "next_offset",
+        "parting",
         "partition",
+        "preferred_replica",
         "records",
         "refused",
         "slice",
@@ -44,6 +49,10 @@ class Row:
         self.records: list[Buffer] = []
         self.high_watermark = -1
         self.start_offset = -1
+        # Where the log of the follower that fetches parts from this one.
+        self.parting: EpochEnd | None = None
+        # Where the consumer should read instead.
+        self.preferred_replica = NO_REPLICA
 
     @property
     def has_news(self) -> bool:
@@ -51,6 +60,8 @@ class Row:
         return (
             bool(self.records)
             or self.refused is not None
+            or self.parting is not None
+            or self.preferred_replica != NO_REPLICA
             or self.high_watermark != self.wanted.told_high_watermark
             or self.start_offset != self.wanted.told_start_offset
         )
@@ -69,13 +80,24 @@ class Row:
         if len(data) >= SPARSE_BYTES or self.bytes_left <= 0:
             return False
         self.next_offset = _end_offset(data)
-        return self.next_offset < self.high_watermark
+        return self.partition is not None and self.next_offset < self.partition.log.end_offset
+
+
+class Reader(Protocol):
+    """On whose behalf partitions are read."""
+
+    @property
+    def is_follower(self) -> bool: ...
+
+    def admit(self, partition: Partition, row: Row) -> Refused | None:
+        """Whether it may read, and what there is to say to it besides records, or instead."""
 
 
 class FetchRead:
-    __slots__ = ("cold", "failed", "rows", "size")
+    __slots__ = ("_to_end", "cold", "failed", "rows", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, *, to_end: bool = False) -> None:
+        self._to_end = to_end
         self.rows: list[Row] = []
         # Rows whose bytes must be waited for; `size` counts them with the most that they may become.
         self.cold: list[Row] = []
@@ -86,7 +108,7 @@ class FetchRead:
         """From where the row stands, until there is an answer or the pool is needed."""
         more = True
         while more:
-            part = partition.read(row.next_offset, row.bytes_left, at_least_one=self.size == 0)
+            part = partition.read(row.next_offset, row.bytes_left, self.size == 0, to_end=self._to_end)
             if not part.length:
                 return
             data = part.cached()
@@ -104,9 +126,9 @@ class FetchRead:
             self.read_on(row, row.partition)
 
 
-def read_all(replicas: Replicas, wanted: Iterable[Wanted], max_bytes: int) -> FetchRead:
+def read_all(replicas: Replicas, wanted: Iterable[Wanted], max_bytes: int, reader: Reader) -> FetchRead:
     """The first partition with records gives at least one batch, however large: a consumer must get past it."""
-    read = FetchRead()
+    read = FetchRead(to_end=reader.is_follower)
     for each in wanted:
         row = Row(each)
         read.rows.append(row)
@@ -115,14 +137,17 @@ def read_all(replicas: Replicas, wanted: Iterable[Wanted], max_bytes: int) -> Fe
             if each.topic_id is None
             else replicas.find_by_id(each.topic_id, each.index)
         )
-        partition = in_epoch(partition, each.current_leader_epoch)
-        if isinstance(partition, Refused):
-            row.refused = partition
+        row.refused = partition if isinstance(partition, Refused) else reader.admit(partition, row)
+        if row.refused is not None or isinstance(partition, Refused):
             read.failed = True
             continue
         row.partition = partition
         row.high_watermark = partition.high_watermark
         row.start_offset = partition.log.start_offset
+        if row.parting is not None or row.preferred_replica != NO_REPLICA:
+            # Said at once, and without records.
+            read.failed = True
+            continue
         row.bytes_left = min(each.max_bytes, max_bytes - read.size)
         try:
             read.read_on(row, partition)

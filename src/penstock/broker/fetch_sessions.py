@@ -34,6 +34,9 @@ class Wanted:
     fetch_offset: int
     max_bytes: int
     current_leader_epoch: int
+    # Of a follower.
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
     told_high_watermark: int = -1
     told_start_offset: int = -1
 

@@ -9,15 +9,19 @@ from penstock.replication.partition import Partition
 
 
 class FetchWait:
-    def __init__(self, partitions: Sequence[Partition], missing_bytes: int, finish: Callable[[], None]) -> None:
+    def __init__(
+        self, partitions: Sequence[Partition], missing_bytes: int, finish: Callable[[], None], *, appends: bool = False
+    ) -> None:
+        """`appends`: what is appended counts and not what is committed, for a follower."""
         self._partitions = partitions
         self._missing_bytes = missing_bytes
         self._finish = finish
+        self._appends = appends
         self._timer: Timer | None = None
 
     def arm(self, clock: Clock, max_wait_ms: int) -> None:
         for partition in self._partitions:
-            partition.watch(self, self._progress)
+            partition.watch(self, self._progress, appends=self._appends)
         self._timer = clock.call_at(clock.now_ms() + max_wait_ms, self._wake)
 
     def _progress(self, readable_bytes: int | None) -> None:
@@ -31,6 +35,10 @@ class FetchWait:
             self._timer = None
             for partition in self._partitions:
                 partition.unwatch(self)
+
+    def hurry(self) -> None:
+        """Whoever waits wants something else as well, which comes after this."""
+        self._wake()
 
     def _wake(self) -> None:
         if self._timer is not None:

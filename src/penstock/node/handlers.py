@@ -79,7 +79,7 @@ def _data(parts: Parts, settings: Settings) -> Sequence[Handler]:
     replicas, clock, leaders = parts.replicas, parts.clock, CurrentLeaders(parts.image)
     return [
         Produce(replicas, leaders, clock),
-        Fetch(replicas, FetchSessions(), parts.reply_memory, parts.pool, clock),
+        Fetch(replicas, parts.image, FetchSessions(), parts.reply_memory, parts.pool, clock),
         ListOffsets(replicas, parts.pool),
         OffsetForLeaderEpoch(replicas),
         InitProducerId(parts.producer_ids),

@@ -77,6 +77,7 @@ class Cleaner:
             while not compaction.is_done:
                 began_ms = self._clock.now_ms()
                 await loop.run_in_executor(self._pool, compaction.work)
+                await partition.settled.wait()
                 ended_ms = self._clock.now_ms()
                 compaction.settle(ended_ms)
                 # The event loop wants the interpreter too: half of the time at least it has it for itself.

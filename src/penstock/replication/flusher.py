@@ -57,6 +57,9 @@ class Flusher:
 
         Begins when this turn of the loop ends: what other connections bring in the same turn shares the sync.
         """
+        if not partition.settled.is_set():
+            # It asks again when it is.
+            return
         if not self._asked:
             self._loop.call_soon(self._begin)
         self._asked[partition] = checkpoint or self._asked.get(partition, False)

@@ -6,6 +6,7 @@ what follows from that. Roles are given in `replication/roles.py`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from uuid import UUID
 
@@ -58,8 +59,9 @@ class Partition:
         self.waits_for_sync = log.settings.flush_policy == "acked"
         # acks=all is refused: the ISR is too small.
         self.lacks_replicas = False
-        # Something that takes time is being done to the log, which nothing else may use meanwhile.
-        self.is_settling = False
+        # Not while something that takes time is done to the log, which nothing else may use then.
+        self.settled = asyncio.Event()
+        self.settled.set()
         self._when_durable: Callable[[], None] | None = None
         self._propose: Propose | None = None
         self._committed_bytes = log.appended_bytes
@@ -79,7 +81,7 @@ class Partition:
         """By consumers; `as_closest`: it was chosen because it is near, so it need not lead."""
         if self.leadership is not None:
             return True
-        if not as_closest or self.following is None or self.is_settling:
+        if not as_closest or self.following is None or not self.settled.is_set():
             return False
         return may_serve_reads(self.state, self.node_id)
 
@@ -90,7 +92,8 @@ class Partition:
         self.following = self._when_durable = None
         self.leader_epoch = leadership.leader_epoch
         self._refused = self._closed
-        self._take_over(leadership)
+        self.lacks_replicas = not leadership.has_enough_in_sync
+        self._moved_to(leadership.high_watermark)
 
     def follow(self, following: Following, when_durable: Callable[[], None]) -> None:
         """`when_durable`: more of what was appended may be acknowledged now."""
@@ -104,15 +107,15 @@ class Partition:
         self.lacks_replicas = False
         self._refused = self._closed or refused
         self._commits.refuse(self._refused)
-        self._tell(self._readers, None)
-        self._tell(self._followers, None)
+        _tell(self._readers, None)
+        _tell(self._followers, None)
 
     def stop(self, problem: Problem, text: str) -> None:
         """For good: the partition is deleted, moved, or its log failed. What can be read stays so."""
         self._refused = self._closed = Refused(problem, text)
         self._commits.refuse(self._closed)
-        self._tell(self._readers, None)
-        self._tell(self._followers, None)
+        _tell(self._readers, None)
+        _tell(self._followers, None)
 
     # Leading
 
@@ -127,7 +130,7 @@ class Partition:
         if not self.waits_for_sync and leadership.advance(log.end_offset, now_ms):
             self._moved_to(leadership.high_watermark)
         if self._followers:
-            self._tell(self._followers, len(batch))
+            _tell(self._followers, len(batch))
         return appended
 
     def on_follower_fetch(self, fetch: FollowerFetch, now_ms: int) -> EpochEnd | Refused | None:
@@ -145,8 +148,9 @@ class Partition:
         leadership, propose = self.leadership, self._propose
         if leadership is None or propose is None:
             return
-        if outcome.advanced or self.lacks_replicas == leadership.has_enough_in_sync:
-            self._take_over(leadership)
+        self.lacks_replicas = not leadership.has_enough_in_sync
+        if outcome.advanced:
+            self._moved_to(leadership.high_watermark)
         if outcome.proposal is not None:
             propose(outcome.proposal)
 
@@ -209,10 +213,6 @@ class Partition:
                 self.high_watermark = self.following.high_watermark
             self._moved_to(self.following.high_watermark)
 
-    def _take_over(self, leadership: Leadership) -> None:
-        self.lacks_replicas = not leadership.has_enough_in_sync
-        self._moved_to(leadership.high_watermark)
-
     def _moved_to(self, offset: int) -> None:
         if offset <= self.high_watermark:
             return
@@ -224,7 +224,7 @@ class Partition:
         if self._commits.waiting:
             self._commits.reached(offset, self._answer_below(offset))
         if self._readers:
-            self._tell(self._readers, readable)
+            _tell(self._readers, readable)
 
     def _answer_below(self, next_offset: int) -> Committed:
         leadership = self.leadership
@@ -232,7 +232,7 @@ class Partition:
             return _SHRUNK_SINCE
         return None
 
-    @staticmethod
-    def _tell(watchers: dict[object, OnProgress], progress: int | None) -> None:
-        for on_progress in list(watchers.values()):
-            on_progress(progress)
+
+def _tell(watchers: dict[object, OnProgress], progress: int | None) -> None:
+    for on_progress in list(watchers.values()):
+        on_progress(progress)

@@ -57,10 +57,11 @@ class Replicas:
         self.closed_cleanly = False
 
     def __iter__(self) -> Iterator[Partition]:
-        for rows in self._topics.values():
-            for row in rows:
-                if isinstance(row, Partition):
-                    yield row
+        """Those whose logs can be used now."""
+        return (partition for partition in self._all() if partition.settled.is_set())
+
+    def _all(self) -> list[Partition]:
+        return [row for rows in self._topics.values() for row in rows if isinstance(row, Partition)]
 
     # Finding
 
@@ -82,7 +83,11 @@ class Replicas:
 
         differs from ours.
         """
-        return in_epoch(self.find(topic, index), current_leader_epoch)
+        partition = self.find(topic, index)
+        if isinstance(partition, Refused):
+            return partition
+        refused = epoch_problem(partition, current_leader_epoch)
+        return refused or (NOT_LEADING if partition.leadership is None else partition)
 
     # Appending
 
@@ -194,6 +199,7 @@ class Replicas:
         for partition in partitions:
             partition.stop(refused.problem, refused.text)
             self.roles.close(partition)
+            await partition.settled.wait()
         await self._flusher.drained(partitions)
         for partition in partitions:
             partition.log.abandon()
@@ -236,19 +242,20 @@ class Replicas:
         return self._logs.space()
 
     def brokers_changed(self) -> None:
-        self.roles.brokers_changed(self)
+        self.roles.brokers_changed(self._all())
 
     def session(self, *, suspended: bool) -> None:
         """With the coordination store: in doubt, or certain again."""
-        self.roles.session(self, suspended=suspended)
+        self.roles.session(self._all(), suspended=suspended)
 
     async def close(self) -> None:
         """Clean shutdown: everything synced and checkpointed."""
         loop = asyncio.get_running_loop()
-        partitions = list(self)
+        partitions = self._all()
         for partition in partitions:
             if partition.leadership is None:
                 self.roles.close(partition)
+            await partition.settled.wait()
         await self._flusher.drained(partitions)
         for partition in partitions:
             partition.stop(Problem.NOT_LEADER, "this broker is stopping")
@@ -269,15 +276,13 @@ class Replicas:
         self._topics.clear()
 
 
-def in_epoch(partition: Partition | Refused, current_leader_epoch: int) -> Partition | Refused:
-    """If this broker leads it and the client knows so, or does not say."""
-    if isinstance(partition, Refused):
-        return partition
-    if current_leader_epoch not in (-1, partition.leader_epoch):
-        if current_leader_epoch < partition.leader_epoch:
-            return Refused(Problem.FENCED_LEADER_EPOCH, f"epoch {current_leader_epoch} is over: refresh the metadata")
-        return Refused(Problem.UNKNOWN_LEADER_EPOCH, f"epoch {current_leader_epoch} is not known here yet")
-    return partition if partition.leadership is not None else NOT_LEADING
+def epoch_problem(partition: Partition, current_leader_epoch: int) -> Refused | None:
+    """If a client's idea of the leader's epoch (-1: it has none) differs from ours."""
+    if current_leader_epoch in (-1, partition.leader_epoch):
+        return None
+    if current_leader_epoch < partition.leader_epoch:
+        return Refused(Problem.FENCED_LEADER_EPOCH, f"epoch {current_leader_epoch} is over: refresh the metadata")
+    return Refused(Problem.UNKNOWN_LEADER_EPOCH, f"epoch {current_leader_epoch} is not known here yet")
 
 
 def _is_open(row: Partition | Refused) -> bool:

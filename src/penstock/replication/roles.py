@@ -46,6 +46,11 @@ class Fetching(Protocol):
     def go_on(self, partition: Partition) -> None:
         """It may be that there is something to fetch now."""
 
+    def brokers_changed(self) -> None: ...
+
+    def attach(self, take_role: Callable[[Partition], None]) -> None:
+        """Whom to tell when a log that was being settled can be used again."""
+
 
 OnRole = Callable[[Partition], None]
 
@@ -71,6 +76,7 @@ class Roles:
         self._live = dict(image.live_epochs)
         self._is_suspended = False
         self._listeners: list[OnRole] = []
+        fetching.attach(self.take_role)
 
     def listen(self, on_role: OnRole) -> None:
         """Told when a partition begins to lead, under each new epoch, and when it has ceased to."""
@@ -88,7 +94,7 @@ class Roles:
             if not leadership.is_over:
                 return
             self._cease(partition, NOT_LEADING)
-        if not partition.is_settling:
+        if partition.settled.is_set():
             self.take_role(partition)
 
     def take_role(self, partition: Partition) -> None:
@@ -110,6 +116,7 @@ class Roles:
         """Who is alive, in which epoch: leaders look at their followers."""
         self._live.clear()
         self._live.update(self._image.live_epochs)
+        self._fetching.brokers_changed()
         now_ms = self._clock.now_ms()
         for partition in partitions:
             partition.expire(now_ms)
@@ -208,7 +215,7 @@ class Roles:
             partition.state, partition.version = result.state, result.version
         if leadership.is_over and partition.leadership is leadership:
             self._cease(partition, NOT_LEADING)
-            if not partition.is_settling:
+            if partition.settled.is_set():
                 self.take_role(partition)
 
 
@@ -252,3 +259,9 @@ class NoFetchers:
 
     def go_on(self, partition: Partition) -> None:
         """There is nothing to fetch."""
+
+    def brokers_changed(self) -> None:
+        """Nobody is there who would ask."""
+
+    def attach(self, take_role: Callable[[Partition], None]) -> None:
+        """Nothing is ever being settled."""

@@ -1,11 +1,12 @@
 """Fetch: reads up to the high watermark, and waits for `min_bytes` as long as the client allows.
 
+A follower reads to the end of the log. What it asks for acknowledges what it has, which leaders are told before
+anything is read; it waits for what is appended, and hears of the high watermark when it gets an answer.
+
 A fetch that finds too little parks one waiter on its partitions; what wakes it leads to one more read, whose result is
 the answer. What is in the page cache is read at once, the rest by a pool thread.
 
 While clients leave many replies unread, answers are smaller than asked for, down to one batch.
-
-Deviation: followers cannot fetch yet; a request with a replica id is refused.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from penstock.broker.api import Api, Buffers, Caller
+from penstock.broker.current_leaders import CurrentLeaders
 from penstock.broker.error_codes import NONE, code_of
-from penstock.broker.fetch_read import FetchRead, Row, read_all
+from penstock.broker.fetch_read import FetchRead, Reader, Row, read_all
+from penstock.broker.fetch_readers import ConsumerReader, FollowerReader
 from penstock.broker.fetch_sessions import FetchSessions, Plan, Wanted
 from penstock.broker.fetch_wait import FetchWait
 from penstock.broker.reply_memory import ReplyMemory
 from penstock.clock import Clock
+from penstock.cluster.core.image import Image
 from penstock.disk.interface import Buffer
 from penstock.errors import PenstockError, Refused
 from penstock.later import Later, awaiting
@@ -31,7 +35,14 @@ from penstock.replication.replicas import Replicas
 from penstock.storage.log import Slice
 from penstock.units import MIB
 from penstock.wire.fetch import CONSUMER, FetchRequest, read_fetch_request
-from penstock.wire.fetch_response import FetchResponse, PartitionFetched, TopicFetched, pack_fetch_response
+from penstock.wire.fetch_response import (
+    EpochEndOffset,
+    FetchResponse,
+    PartitionFetched,
+    TopicFetched,
+    pack_fetch_response,
+)
+from penstock.wire.leaders import LeaderIdAndEpoch
 
 # Kafka's fetch.max.bytes: the most that one answer holds, whatever the client asks for.
 MAX_BYTES = 55 * MIB
@@ -47,12 +58,15 @@ class Fetch:
     def __init__(
         self,
         replicas: Replicas,
+        image: Image,
         sessions: FetchSessions,
         reply_memory: ReplyMemory,
         pool: ThreadPoolExecutor,
         clock: Clock,
     ) -> None:
         self._replicas = replicas
+        self._image = image
+        self._leaders = CurrentLeaders(image)
         self._sessions = sessions
         self._reply_memory = reply_memory
         self._pool = pool
@@ -65,29 +79,37 @@ class Fetch:
         return pack_fetch_response(response, version, correlation_id, throttle_ms)
 
     def start(self, request: FetchRequest, caller: Caller) -> FetchResponse | Later[FetchResponse]:
-        if request.replica_id != CONSUMER:
+        if request.replica_id < CONSUMER:
             return FetchResponse([], ErrorCode.invalid_request)
         plan = self._sessions.plan(request, _wanted(request), _forgotten(request), self._clock.now_ms())
         if isinstance(plan, Refused):
             return FetchResponse([], code_of(plan))
-        read = self._read(request, plan)
+        follower = None
+        if request.replica_id != CONSUMER:
+            follower = FollowerReader(request.replica_id, request.replica_epoch, self._clock)
+        reader = follower or ConsumerReader(self._image, request.rack_id)
+        read = self._read(request, plan, reader)
+        if follower is not None:
+            follower.told()
         # Without partitions there is nothing to wait for: it closes a session, say.
         if read.failed or not read.rows or read.size >= request.min_bytes or request.max_wait_ms <= 0:
             return self._answer(request, plan, read)
-        return self._park(request, plan, read, caller)
+        return self._park(request, plan, read, caller, reader)
 
-    def _read(self, request: FetchRequest, plan: Plan) -> FetchRead:
+    def _read(self, request: FetchRequest, plan: Plan, reader: Reader) -> FetchRead:
         # Twice: an answer is made of whole batches, and must not fall short for the last one.
         enough_bytes = min(MAX_BYTES, max(ENOUGH_BYTES, 2 * request.min_bytes))
         max_bytes = min(request.max_bytes, enough_bytes, self._reply_memory.allowance())
-        return read_all(self._replicas, plan.wanted, max_bytes)
+        return read_all(self._replicas, plan.wanted, max_bytes, reader)
 
-    def _park(self, request: FetchRequest, plan: Plan, read: FetchRead, caller: Caller) -> Later[FetchResponse]:
+    def _park(
+        self, request: FetchRequest, plan: Plan, read: FetchRead, caller: Caller, reader: Reader
+    ) -> Later[FetchResponse]:
         answer: Later[FetchResponse] = Later()
 
         def finish() -> None:
-            caller.when_gone = None
-            response = self._answer(request, plan, self._read(request, plan))
+            caller.when_gone = caller.when_more = None
+            response = self._answer(request, plan, self._read(request, plan, reader))
             if isinstance(response, Later):
                 response.when_done(lambda done: answer.settle_like(done))
             else:
@@ -97,6 +119,7 @@ class Fetch:
             [row.partition for row in read.rows if row.partition is not None],
             missing_bytes=request.min_bytes - read.size,
             finish=finish,
+            appends=reader.is_follower,
         )
 
         def give_up() -> None:
@@ -106,11 +129,14 @@ class Fetch:
         wait.arm(self._clock, request.max_wait_ms)
         # No request of this connection starts before this one is answered, so nobody else's callback is replaced.
         caller.when_gone = give_up
+        if reader.is_follower:
+            # A broker sends one fetch at a time: when more comes, it has something new to fetch.
+            caller.when_more = wait.hurry
         return answer
 
     def _answer(self, request: FetchRequest, plan: Plan, read: FetchRead) -> FetchResponse | Later[FetchResponse]:
         if not read.cold:
-            return _response(request, plan, read.rows)
+            return self._response(request, plan, read.rows)
         # Counted from now on, for many can be on their way at once.
         held_bytes = read.size
         self._reply_memory.hold(held_bytes)
@@ -131,7 +157,36 @@ class Fetch:
                     read.loaded(row, result)
                 except PenstockError as error:
                     row.fail(error)
-        return _response(request, plan, read.rows)
+        return self._response(request, plan, read.rows)
+
+    def _response(self, request: FetchRequest, plan: Plan, rows: list[Row]) -> FetchResponse:
+        topics: list[TopicFetched] = []
+        topic: TopicFetched | None = None
+        leaders: list[LeaderIdAndEpoch] = []
+        for row in rows:
+            wanted = row.wanted
+            if plan.incremental and not row.has_news:
+                continue
+            if row.records and plan.session is not None:
+                plan.session.served(wanted)
+            wanted.told_high_watermark, wanted.told_start_offset = row.high_watermark, row.start_offset
+            if topic is None or topic.name != wanted.topic or topic.topic_id != wanted.topic_id:
+                topic = TopicFetched(wanted.topic, wanted.topic_id, [])
+                topics.append(topic)
+            partitions = topic.partitions
+            assert isinstance(partitions, list)
+            if row.refused is None:
+                partitions.append(_partition(request, row))
+            else:
+                partitions.append(failed := self._failed(row, row.refused))
+                leaders += [] if failed.current_leader is None else [failed.current_leader]
+        session_id = 0 if plan.session is None else plan.session.id
+        return FetchResponse(topics, NONE, session_id, self._leaders.endpoints(leaders) if leaders else ())
+
+    def _failed(self, row: Row, refused: Refused) -> PartitionFetched:
+        wanted, code = row.wanted, code_of(refused)
+        leader = self._leaders.beside(code, wanted.topic, wanted.topic_id, wanted.index)
+        return PartitionFetched(wanted.index, code, row.high_watermark, -1, row.start_offset, current_leader=leader)
 
 
 def _load(slices: list[Slice | None]) -> list[Buffer | PenstockError]:
@@ -144,28 +199,7 @@ def _load(slices: list[Slice | None]) -> list[Buffer | PenstockError]:
     return results
 
 
-def _response(request: FetchRequest, plan: Plan, rows: list[Row]) -> FetchResponse:
-    topics: list[TopicFetched] = []
-    topic: TopicFetched | None = None
-    for row in rows:
-        wanted = row.wanted
-        if plan.incremental and not row.has_news:
-            continue
-        if row.records and plan.session is not None:
-            plan.session.served(wanted)
-        wanted.told_high_watermark, wanted.told_start_offset = row.high_watermark, row.start_offset
-        if topic is None or topic.name != wanted.topic or topic.topic_id != wanted.topic_id:
-            topic = TopicFetched(wanted.topic, wanted.topic_id, [])
-            topics.append(topic)
-        partitions = topic.partitions
-        assert isinstance(partitions, list)
-        partitions.append(_partition(request, row))
-    return FetchResponse(topics, NONE, 0 if plan.session is None else plan.session.id)
-
-
 def _partition(request: FetchRequest, row: Row) -> PartitionFetched:
-    if row.refused is not None:
-        return PartitionFetched(row.wanted.index, code_of(row.refused))
     return PartitionFetched(
         row.wanted.index,
         NONE,
@@ -173,8 +207,9 @@ def _partition(request: FetchRequest, row: Row) -> PartitionFetched:
         row.high_watermark,
         row.start_offset,
         () if request.isolation_level == READ_COMMITTED else None,
-        -1,
+        row.preferred_replica,
         row.records,
+        None if row.parting is None else EpochEndOffset(*row.parting),
     )
 
 
@@ -188,6 +223,8 @@ def _wanted(request: FetchRequest) -> Iterable[Wanted]:
                 row.fetch_offset,
                 row.partition_max_bytes,
                 row.current_leader_epoch,
+                row.last_fetched_epoch,
+                row.log_start_offset,
             )
 
 

@@ -125,8 +125,11 @@ class Following:
         return None
 
     def admits(self, base_offset: int, leader_epoch: int) -> bool:
-        """Whether a batch may be appended. A leader that is replaced while it reads may send its successor's."""
-        return base_offset == self._log.end_offset and last_epoch(self._log) <= leader_epoch <= self.leader_epoch
+        """Whether a batch may be appended. A leader that is replaced while it reads may send its successor's.
+
+        Offsets may be missing before it, which the leader's compaction took out.
+        """
+        return base_offset >= self._log.end_offset and last_epoch(self._log) <= leader_epoch <= self.leader_epoch
 
     def on_appended(self, leader: Append) -> int | None:
         """The log's new start, if it has to move: the leader's retention is everyone's."""

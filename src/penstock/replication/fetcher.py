@@ -1,0 +1,222 @@
+"""What this broker fetches from one leader: one request on its way at a time, for all partitions that may fetch now."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import NamedTuple
+from uuid import UUID
+
+from penstock.clock import Clock
+from penstock.cluster.core.throttle import Throttle
+from penstock.config.replication import ReplicationSettings
+from penstock.later import Later
+from penstock.replication.core.following import RETRY_MS, Fetch, Following
+from penstock.replication.follower_logs import FollowerLogs
+from penstock.replication.partition import Partition
+from penstock.rpc.alarm import Alarm
+from penstock.rpc.core.call import fetch_call
+from penstock.rpc.core.fetch_session import FetchSession
+from penstock.rpc.core.unanswered import Unanswered
+from penstock.rpc.peers import Peers, Purpose
+from penstock.units import SECOND_MS
+from penstock.wire.fetch import FetchRequest, PartitionFetch
+from penstock.wire.fetch_answer import FetchAnswer
+
+logger = logging.getLogger(__name__)
+
+# For what was just received to become durable, before the next request leaves without it. A request that has left is
+# held by the leader, and what is not in it cannot be acknowledged meanwhile.
+HOLD_MS = 20
+# Longer than a leader takes for anything but a hang.
+ANSWER_WITHIN_MS = 10 * SECOND_MS
+
+Key = tuple[UUID, int]
+
+
+class Asked(NamedTuple):
+    partition: Partition
+    following: Following
+    fetch: Fetch
+    # Of the throttle; 0 if it does not apply.
+    granted_bytes: int
+
+
+class Self(NamedTuple):
+    """This broker, as a leader knows it (KIP-903)."""
+
+    node_id: int
+    broker_epoch: int
+
+
+class Fetcher:
+    """A partition that is slow or fails is left out of the next request; the others go on."""
+
+    def __init__(
+        self, leader: int, peers: Peers, logs: FollowerLogs, settings: ReplicationSettings, clock: Clock
+    ) -> None:
+        self.leader = leader
+        self.throttle: Throttle | None = None
+        self._peers = peers
+        self._logs = logs
+        self._settings = settings
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._self = Self(-1, -1)
+        self._session = FetchSession()
+        self._partitions: dict[Key, Partition] = {}
+        # They wait for a sync of what came last.
+        self._unsynced: set[Key] = set()
+        self._resting: dict[Key, int] = {}
+        self._asked: dict[Key, Asked] | None = None
+        self._armed = False
+        self._held_until_ms: int | None = None
+        self._alarm = Alarm(clock, lambda _: self._pump())
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def introduce(self, node_id: int, broker_epoch: int) -> None:
+        """As whom it asks from now on."""
+        self._self = Self(node_id, broker_epoch)
+        self._arm()
+
+    def add(self, partition: Partition) -> None:
+        self._partitions[_key(partition)] = partition
+        self.go_on(partition)
+
+    def remove(self, partition: Partition) -> None:
+        key = _key(partition)
+        if self._partitions.pop(key, None) is not None:
+            self._session.drop(*key)
+            self._unsynced.discard(key)
+            self._resting.pop(key, None)
+
+    def go_on(self, partition: Partition) -> None:
+        """What held it up may be over."""
+        if partition.acknowledged_end == partition.log.end_offset:
+            self._unsynced.discard(_key(partition))
+        self._arm()
+
+    def close(self) -> None:
+        self._partitions.clear()
+        self._alarm.cancel()
+
+    def _arm(self) -> None:
+        """At the end of this turn: what other partitions bring in it shares the request."""
+        if not self._armed and self._asked is None:
+            self._armed = True
+            self._loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._armed = False
+        if self._asked is not None or not self._partitions or self._self.broker_epoch < 0:
+            return
+        now_ms = self._clock.now_ms()
+        if self._unsynced and self._holds(now_ms):
+            return
+        self._held_until_ms = None
+        asked, left_out = self._plan(now_ms)
+        if asked:
+            self._ask(asked, HOLD_MS if left_out else self._settings.replica_fetch_wait_max_ms)
+        elif left_out:
+            self._alarm.arm(now_ms + RETRY_MS)
+
+    def _holds(self, now_ms: int) -> bool:
+        if self._held_until_ms is None:
+            self._held_until_ms = now_ms + HOLD_MS
+            self._alarm.arm(self._held_until_ms)
+        return now_ms < self._held_until_ms
+
+    def _plan(self, now_ms: int) -> tuple[dict[Key, Asked], bool]:
+        """What to ask for now, and whether something should be asked for soon that cannot be now."""
+        asked: dict[Key, Asked] = {}
+        left_out = False
+        for key, partition in self._partitions.items():
+            following = partition.following
+            fetch, granted = None, 0
+            if following is not None and partition.settled.is_set() and self._resting.get(key, 0) <= now_ms:
+                max_bytes = self._settings.replica_fetch_max_bytes
+                if self.throttle is not None and partition.node_id in partition.state.adding:
+                    max_bytes = granted = self.throttle.grant(max_bytes, now_ms)
+                fetch = following.next_fetch(now_ms) if max_bytes else None
+                if fetch is None and granted and self.throttle is not None:
+                    self.throttle.settle(granted, 0)
+            if following is None or fetch is None:
+                self._session.drop(*key)
+                # A fenced one waits for metadata, and for nothing else.
+                left_out = left_out or (following is not None and not following.is_fenced)
+                continue
+            row = PartitionFetch(
+                partition.index, fetch.leader_epoch, fetch.offset, fetch.last_fetched_epoch, fetch.log_start, max_bytes
+            )
+            self._session.want(partition.topic_id, row)
+            asked[key] = Asked(partition, following, fetch, granted)
+        return asked, left_out
+
+    def _ask(self, asked: dict[Key, Asked], max_wait_ms: int) -> None:
+        self._asked = asked
+        session_id, session_epoch, topics, forgotten = self._session.ask()
+        request = FetchRequest(
+            *self._self,
+            max_wait_ms,
+            1,
+            self._settings.replica_fetch_response_max_bytes,
+            0,
+            session_id,
+            session_epoch,
+            topics,
+            forgotten,
+            "",
+            None,
+        )
+        timeout_ms = max_wait_ms + ANSWER_WITHIN_MS
+        self._peers.call(self.leader, Purpose.REPLICATION, fetch_call(request), timeout_ms).when_done(self._answered)
+
+    def _answered(self, done: Later[FetchAnswer | Unanswered]) -> None:
+        asked, self._asked = self._asked, None
+        assert asked is not None
+        answer, now_ms = done.result(), self._clock.now_ms()
+        if isinstance(answer, Unanswered):
+            self._session.unanswered()
+            self._failed(asked, answer.text, now_ms)
+        elif (why := self._session.answered(answer)) is not None:
+            self._failed(asked, why, now_ms)
+        else:
+            self._take(answer, asked, now_ms)
+        self._arm()
+
+    def _failed(self, asked: dict[Key, Asked], why: str, now_ms: int) -> None:
+        logger.info("fetch.failed", extra={"leader": self.leader, "why": why})
+        for each in asked.values():
+            each.following.on_refused(each.fetch, None, now_ms)
+            self._settle_grant(each, 0)
+        self._alarm.arm(now_ms + RETRY_MS)
+
+    def _take(self, answer: FetchAnswer, asked: dict[Key, Asked], now_ms: int) -> None:
+        silent = dict(asked)
+        for topic in answer.topics:
+            for row in topic.partitions:
+                assert topic.topic_id is not None
+                key = (topic.topic_id, row.partition)
+                each = silent.pop(key, None)
+                if each is None:
+                    continue
+                partition, following, fetch, _ = each
+                self._settle_grant(each, len(row.records))
+                if not self._logs.answered(partition, following, fetch, row):
+                    self._resting[key] = now_ms + RETRY_MS
+                    self._alarm.arm(now_ms + RETRY_MS)
+                elif partition.acknowledged_end < partition.log.end_offset and key in self._partitions:
+                    self._unsynced.add(key)
+        for each in silent.values():
+            self._settle_grant(each, 0)
+            self._logs.silent(each.partition, each.following, each.fetch)
+
+    def _settle_grant(self, asked: Asked, fetched_bytes: int) -> None:
+        if asked.granted_bytes and self.throttle is not None:
+            self.throttle.settle(asked.granted_bytes, fetched_bytes)
+
+
+def _key(partition: Partition) -> Key:
+    return (partition.topic_id, partition.index)

@@ -1,0 +1,168 @@
+"""What a leader's answer does to the log of a follower. The core says what; here it is done."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from kio.schema.errors import ErrorCode
+
+from penstock.clock import Clock
+from penstock.errors import PenstockError, Problem
+from penstock.replication.core.following import Append, Fetch, Fetched, Following, Truncate
+from penstock.replication.flusher import Flusher
+from penstock.replication.partition import Partition
+from penstock.replication.settling import Settling
+from penstock.storage.core.leader_epochs import EpochEnd
+from penstock.storage.replica_append import append_replicated
+from penstock.storage.restart import restart_at
+from penstock.wire.batch import BatchHeader
+from penstock.wire.fetch_answer import PartitionAnswer
+from penstock.wire.received_batches import received_batches
+
+logger = logging.getLogger(__name__)
+
+# Those that mean something to a follower; after all others it tries again.
+_PROBLEMS = {
+    ErrorCode.fenced_leader_epoch: Problem.FENCED_LEADER_EPOCH,
+    ErrorCode.offset_out_of_range: Problem.OFFSET_OUT_OF_RANGE,
+}
+
+
+class FollowerLogs:
+    def __init__(
+        self,
+        flusher: Flusher,
+        settling: Settling,
+        pool: ThreadPoolExecutor,
+        clock: Clock,
+        when_settled: Callable[[Partition], None],
+    ) -> None:
+        self._flusher = flusher
+        self._settling = settling
+        self._pool = pool
+        self._clock = clock
+        self._when_settled = when_settled
+        # Whose start is being written down.
+        self._moving: set[Partition] = set()
+
+    def silent(self, partition: Partition, following: Following, fetch: Fetch) -> None:
+        """There was nothing new about it."""
+        if partition.following is following:
+            known = Fetched(following.high_watermark, partition.log.start_offset)
+            self._heed(partition, following, following.on_fetched(fetch, known), _NO_RECORDS, ())
+
+    def answered(self, partition: Partition, following: Following, fetch: Fetch, row: PartitionAnswer) -> bool:
+        """False: it has to be tried again, but not at once. The records are not needed any more when it returns."""
+        if partition.following is not following or not partition.settled.is_set():
+            return True
+        now_ms = self._clock.now_ms()
+        if row.error_code is not ErrorCode.none:
+            self._refused(partition, following, fetch, row, now_ms)
+            return False
+        try:
+            headers = received_batches(row.records)
+        except PenstockError as error:
+            self._complain(partition, error)
+            following.on_refused(fetch, None, now_ms)
+            return False
+        parting = row.diverging_epoch
+        fetched = Fetched(row.high_watermark, row.log_start_offset, None if parting is None else EpochEnd(*parting))
+        return self._heed(partition, following, following.on_fetched(fetch, fetched), row.records, headers)
+
+    def _refused(
+        self, partition: Partition, following: Following, fetch: Fetch, row: PartitionAnswer, now_ms: int
+    ) -> None:
+        outside = following.on_refused(fetch, _PROBLEMS.get(row.error_code, Problem.NOT_LEADER), now_ms)
+        # Beside this error a leader says where its log starts and, in the place of the high watermark, where it ends.
+        if outside and row.log_start_offset >= 0:
+            restart = following.on_leader_range(fetch, row.log_start_offset, row.high_watermark)
+            if restart is not None:
+                where = {"topic": partition.topic, "partition": partition.index, "offset": restart.offset}
+                logger.warning("log.restarted", extra={**where, "why": "the leader has nothing that joins it"})
+                self._settle(partition, partial(restart_at, partition.log, restart.offset))
+
+    def _heed(
+        self,
+        partition: Partition,
+        following: Following,
+        step: Append | Truncate | None,
+        records: memoryview,
+        headers: Sequence[BatchHeader],
+    ) -> bool:
+        if isinstance(step, Truncate):
+            self._settle(partition, partial(partition.log.truncate_to, step.offset))
+        elif isinstance(step, Append):
+            return self._append(partition, following, step, records, headers)
+        return True
+
+    def _append(
+        self,
+        partition: Partition,
+        following: Following,
+        step: Append,
+        records: memoryview,
+        headers: Sequence[BatchHeader],
+    ) -> bool:
+        log, now_ms, taken = partition.log, self._clock.now_ms(), True
+        admitted = _admitted(following, headers)
+        if admitted:
+            try:
+                append_replicated(log, records[: sum(header.size for header in admitted)], admitted, now_ms)
+            except PenstockError as error:
+                self._complain(partition, error)
+                if log.failure is not None:
+                    partition.stop(Problem.STORAGE_FAILED, log.failure)
+                taken = False
+        start = following.on_appended(step)
+        partition.learn_high_watermark()
+        if log.sync_is_due(now_ms):
+            self._flusher.request(partition)
+        if start is not None and partition not in self._moving:
+            self._move_start(partition, start)
+        return taken
+
+    def _move_start(self, partition: Partition, start: int) -> None:
+        self._moving.add(partition)
+        written = asyncio.get_running_loop().run_in_executor(self._pool, partition.log.write_start, start)
+
+        def done(future: asyncio.Future[None]) -> None:
+            self._moving.discard(partition)
+            error = None if future.cancelled() else future.exception()
+            if isinstance(error, PenstockError):
+                self._complain(partition, error)
+            elif error is not None:
+                raise error
+            elif start <= partition.log.end_offset:
+                partition.log.move_start(start)
+
+        written.add_done_callback(done)
+
+    def _settle(self, partition: Partition, work: Callable[[], None]) -> None:
+        self._settling.begin(partition, work, self._settled)
+
+    def _settled(self, partition: Partition) -> None:
+        partition.learn_high_watermark()
+        self._when_settled(partition)
+
+    @staticmethod
+    def _complain(partition: Partition, error: PenstockError) -> None:
+        where = {"topic": partition.topic, "partition": partition.index}
+        logger.error("replica.not.appended", extra={**where, "why": str(error)})
+
+
+_NO_RECORDS = memoryview(b"")
+
+
+def _admitted(following: Following, headers: Sequence[BatchHeader]) -> Sequence[BatchHeader]:
+    """Those in front that may be appended; that they follow on each other is known."""
+    if not headers or not following.admits(headers[0].base_offset, headers[0].leader_epoch):
+        return ()
+    for place, header in enumerate(headers):
+        before = headers[max(0, place - 1)].leader_epoch
+        if not before <= header.leader_epoch <= following.leader_epoch:
+            return headers[:place]
+    return headers

@@ -1,0 +1,119 @@
+"""Appending what another replica has: whole batches with their offsets, epochs and timestamps, several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from penstock.disk.interface import write_fully
+from penstock.errors import PenstockError, Problem
+from penstock.storage.segment import Segment
+from penstock.storage.state import LogState
+from penstock.wire.batch import BatchHeader
+
+# Offsets in a segment's index have 32 bits.
+_MOST_OFFSETS = 2**31 - 1
+# As many as a leader's log keeps.
+_TAIL_BATCHES = 4096
+
+
+class _Run(NamedTuple):
+    """Batches that go into one segment, with one write."""
+
+    segment: Segment
+    data: memoryview
+    headers: Sequence[BatchHeader]
+
+
+def append_replicated(log: LogState, data: memoryview, headers: Sequence[BatchHeader], now_ms: int) -> None:
+    """`headers` are those of the batches in `data`, one behind the other, all checked, none below the log's end.
+
+    Offsets may be missing between them where the leader's log was compacted. Raises PenstockError: then what came
+    before the batch that failed is there, and nothing of it or behind it.
+    """
+    if log.failure is not None:
+        raise log.failed_error()
+    at, first = 0, 0
+    while first < len(headers):
+        segment = _segment_for(log, headers[first], now_ms)
+        count, size = _fitting(log, segment, headers, first)
+        run = _Run(segment, data[at : at + size], headers[first : first + count])
+        _write(log, run)
+        _record(log, run, now_ms)
+        at, first = at + size, first + count
+
+
+def _segment_for(log: LogState, header: BatchHeader, now_ms: int) -> Segment:
+    segment = log.active
+    if segment is not None and (not segment.size or _fits(log, segment, segment.size, header)):
+        if not segment.size:
+            segment.created_ms = now_ms
+        if now_ms - segment.created_ms < log.settings.segment_ms:
+            return segment
+    try:
+        return log.roll(now_ms)
+    except OSError as error:
+        text = f"a new segment in {log.directory} cannot be made: {error}"
+        raise PenstockError(Problem.STORAGE_FAILED, text) from error
+
+
+def _fits(log: LogState, segment: Segment, size: int, header: BatchHeader) -> bool:
+    return (
+        size + header.size <= log.settings.segment_bytes and header.last_offset - segment.base_offset <= _MOST_OFFSETS
+    )
+
+
+def _fitting(log: LogState, segment: Segment, headers: Sequence[BatchHeader], first: int) -> tuple[int, int]:
+    """How many from `first` on go into the segment, one at least, and their bytes."""
+    count, size = 1, headers[first].size
+    for header in headers[first + 1 :]:
+        if not _fits(log, segment, segment.size + size, header):
+            break
+        count, size = count + 1, size + header.size
+    return count, size
+
+
+def _write(log: LogState, run: _Run) -> None:
+    position = run.segment.size
+    try:
+        file = run.segment.file()
+        written = file.write((run.data,), position)
+        if written != len(run.data):
+            write_fully(file, [run.data[written:]], position + written)
+    except OSError as error:
+        try:
+            run.segment.file().truncate(position)
+        except OSError as second:
+            log.fail(f"a failed write ({error}) could not be undone: {second}")
+            raise log.failed_error() from second
+        text = f"what the leader sent could not be written to {log.directory}: {error}"
+        raise PenstockError(Problem.STORAGE_FAILED, text) from error
+
+
+def _record(log: LogState, run: _Run, now_ms: int) -> None:
+    segment, interval_bytes, at = run.segment, log.settings.index_interval_bytes, 0
+    if log.end_offset == log.synced_offset:
+        log.unsynced_since_ms = now_ms
+    for header in run.headers:
+        base_offset, size, position = header.base_offset, header.size, segment.size
+        if base_offset != log.end_offset:
+            segment.gaps = True
+        if header.leader_epoch != log.latest_epoch:
+            log.epochs.assign(header.leader_epoch, base_offset)
+            log.latest_epoch = log.epochs.latest
+        segment.grow(size, base_offset, header.next_offset, header.max_timestamp, interval_bytes)
+        log.tail_offsets.append(base_offset)
+        log.tail_positions.append(position)
+        if log.stage is not None and not log.stage.add(run.data[at : at + size], size):
+            log.stage = None
+        if header.producer_id >= 0:
+            log.producer_states.record(header, base_offset, header.max_timestamp, now_ms)
+        log.end_offset = header.next_offset
+        at += size
+    if len(log.tail_offsets) > _TAIL_BATCHES:
+        excess = len(log.tail_offsets) - _TAIL_BATCHES // 2
+        del log.tail_offsets[:excess], log.tail_positions[:excess]
+    log.last_append_ms = now_ms
+    log.size_bytes += len(run.data)
+    log.appended_bytes += len(run.data)
+    log.appended_batches += len(run.headers)

@@ -1,0 +1,70 @@
+"""A log that begins anew somewhere else, when nothing that it has can be joined to what its leader has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.storage.checkpoint import START_OFFSET_NAME, CheckpointFiles
+from penstock.storage.core.leader_epochs import LeaderEpochs
+from penstock.storage.core.producer_state import ProducerStates
+from penstock.storage.segment import Segment
+from penstock.storage.state import LogState
+
+
+def restart_at(log: LogState, offset: int) -> None:
+    """All records go, for good, and with them what the journal has of them; the log starts and ends at `offset`.
+
+    Blocking; nothing else may use the log meanwhile. Raises PenstockError; then the log has failed. A crash in between
+    leaves it as it was, or empty, at `offset` or at where it ended.
+    """
+    if log.failure is not None:
+        raise log.failed_error()
+    try:
+        dropped = _forget_all(log)
+        # First above all that there was: of files with lower numbers a start knows that they do not count.
+        _checkpoint(log, max(offset, log.end_offset))
+        for segment in dropped:
+            segment.truncations += 1
+            segment.release()
+            segment.remove_files()
+        log.disk.sync_directory(log.directory)
+        if offset < log.end_offset:
+            _go_back(log, offset)
+        log.commit.everything_synced()
+        log.synced_bytes = log.durable_bytes = log.appended_bytes
+    except OSError as error:
+        log.fail(f"to begin anew at offset {offset} failed: {error}")
+        raise log.failed_error() from error
+
+
+def _forget_all(log: LogState) -> Sequence[Segment]:
+    """Everything but the numbers. Returns the segments whose files are left."""
+    left = [*log.segments, *(segment for _, segment in (*log.doomed, *log.replaced))]
+    log.commit.drop(log.segments)
+    log.segments = []
+    log.doomed, log.replaced = [], []
+    log.active = None
+    log.stage = None
+    log.epochs, log.latest_epoch = LeaderEpochs(), None
+    log.producer_states = ProducerStates()
+    log.size_bytes = 0
+    log.truncations += 1
+    log.forget_tail()
+    return left
+
+
+def _checkpoint(log: LogState, offset: int) -> None:
+    log.start_offset = log.end_offset = log.clean_offset = offset
+    log.synced_offset = log.durable_offset = offset
+    log.gather_checkpoint(for_good=True)()
+    log.checkpoint_written(None)
+
+
+def _go_back(log: LogState, offset: int) -> None:
+    """A start never moves back by itself, so what says where it was goes first."""
+    path = f"{log.directory}/{START_OFFSET_NAME}"
+    if log.disk.exists(path):
+        log.disk.remove(path)
+        log.disk.sync_directory(log.directory)
+    log.files = CheckpointFiles(log.disk, log.directory)
+    _checkpoint(log, offset)

@@ -1,0 +1,198 @@
+"""Followers and leaders over real connections: what is acknowledged is with all who have to have it, for good."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from random import Random
+
+from tests.replication.brokers import Cluster, cluster_of, led_by
+
+from penstock.config.log import LogSettings
+from penstock.errors import Problem, Refused
+
+OS = LogSettings(flush_policy="os")
+
+
+def run(
+    count: int, use: Callable[[Cluster], Coroutine[object, object, None]], log_settings: LogSettings | None = None
+) -> None:
+    async def life() -> None:
+        async with cluster_of(count, log_settings=log_settings) as cluster:
+            await use(cluster)
+
+    asyncio.run(life())
+
+
+def test_what_is_written_comes_to_the_followers_and_is_committed_then() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2, 3))
+        committed = [cluster[1].write(b"a"), cluster[1].write(b"b", b"c"), cluster[1].write(b"d")]
+        for each in committed:
+            assert await each.wait() is None
+        assert cluster[1].partition.high_watermark == 4
+        await cluster.until_same(1, 2, 3)
+
+    run(3, use)
+
+
+def test_acks_all_waits_for_the_disk_of_a_follower() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2))
+        assert await cluster[1].write(b"first").wait() is None
+        cluster[2].disk.syncs_may_run.clear()
+        committed = cluster[1].write(b"a")
+        await cluster.until(lambda: cluster[2].partition.log.end_offset == 2)
+        await asyncio.sleep(0.05)
+        assert not committed.done, "it is written there, but not for good"
+        cluster[2].disk.syncs_may_run.set()
+        assert await committed.wait() is None
+        assert cluster[2].partition.log.durable_offset == 2
+
+    run(2, use)
+
+
+def test_with_os_nobody_waits_for_a_disk() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2))
+        cluster[2].disk.syncs_may_run.clear()
+        assert await cluster[1].write(b"a").wait() is None
+
+    run(2, use, OS)
+
+
+def test_a_follower_that_hangs_leaves_the_isr_and_joins_again_when_it_has_all() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2, 3))
+        assert await cluster[1].write(b"a").wait() is None
+        cluster[3].cut_off(1)
+        committed = cluster[1].write(b"b")
+        assert await committed.wait() is None
+        assert cluster.nodes[0].state.isr == (1, 2)
+        cluster.tell_brokers()
+        await cluster.until(lambda: cluster.nodes[0].state.isr == (1, 2, 3))
+        await cluster.until_same(1, 2, 3)
+
+    run(3, use)
+
+
+def test_what_the_leader_before_had_alone_is_cut_off_when_it_follows() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2, 3))
+        assert await cluster[1].write(b"kept").wait() is None
+        cluster[2].cut_off(1)
+        cluster[3].cut_off(1)
+        lost = cluster[1].write(b"lost 1"), cluster[1].write(b"lost 2")
+        cluster.takes_changes = False
+        await cluster.elect(2, (2, 3))
+        for each in lost:
+            refused = each.result()
+            assert isinstance(refused, Refused) and refused.problem is Problem.NOT_LEADER
+        cluster.takes_changes = True
+        cluster.tell_brokers()
+        assert await cluster[2].write(b"after").wait() is None
+        await cluster.until(lambda: cluster.nodes[0].state.isr == (1, 2, 3))
+        await cluster.until_same(1, 2, 3)
+        assert len(cluster[1].values()) == 2
+        assert cluster[1].partition.log.epochs.epoch_of(1) == 1
+
+    run(3, use)
+
+
+def test_leadership_goes_round_under_load_and_all_have_the_same_in_the_end() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2, 3))
+        acknowledged: list[bytes] = []
+        for turn in range(12):
+            for number in range(20):
+                value = b"%d-%d" % (turn, number)
+                committed = cluster.leader.write(value)
+                if number % 5 == 0 and await committed.wait() is None:
+                    acknowledged.append(value)
+            isr = cluster.nodes[0].state.isr
+            await cluster.elect(isr[turn % len(isr)], isr)
+        assert await cluster.leader.write(b"last").wait() is None
+        await cluster.until_same(1, 2, 3)
+        everything = b"".join(cluster[1].values().values())
+        assert len(acknowledged) >= 40
+        assert all(value in everything for value in acknowledged)
+
+    run(3, use)
+
+
+def test_a_follower_that_lost_power_comes_back_and_catches_up() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2))
+        for number in range(30):
+            committed = cluster[1].write(b"%d" % number)
+        assert await committed.wait() is None
+        await cluster[2].kill(Random(3))
+        committed = cluster[1].write(b"meanwhile")
+        assert await committed.wait() is None
+        await cluster[2].start()
+        await cluster.until(lambda: cluster.nodes[0].state.isr == (1, 2))
+        await cluster.until_same(1, 2)
+
+    run(2, use)
+
+
+def test_a_follower_behind_the_start_of_the_leader_begins_anew_there() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2))
+        assert await cluster[1].write(b"a", b"b").wait() is None
+        cluster[2].cut_off(1)
+        assert await cluster[1].write(b"c", b"d").wait() is None
+        assert await cluster[1].write(b"e").wait() is None
+        assert await cluster[1].replicas.delete_records("orders", 0, 4) == 4
+        cluster.tell_brokers()
+        await cluster.until(lambda: cluster[2].partition.log.end_offset == 5)
+        assert cluster[2].partition.log.start_offset == 4
+        await cluster.until(lambda: cluster.nodes[0].state.isr == (1, 2))
+        await cluster.until_same(1, 2)
+
+    run(2, use)
+
+
+def test_what_is_deleted_at_the_leader_is_deleted_everywhere() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2))
+        assert await cluster[1].write(b"a", b"b").wait() is None
+        assert await cluster[1].write(b"c").wait() is None
+        await cluster[1].replicas.delete_records("orders", 0, 2)
+        await cluster.until(lambda: cluster[2].partition.log.start_offset == 2)
+
+    run(2, use)
+
+
+def test_below_min_isr_nothing_is_committed() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2, isr=(1,), min_isr=2))
+        cluster[2].cut_off(1)
+        assert cluster[1].partition.lacks_replicas
+        committed = cluster[1].write(b"a")
+        await asyncio.sleep(0.05)
+        assert not committed.done
+        cluster.tell_brokers()
+        assert await committed.wait() is None
+
+    run(2, use)
+
+
+def test_a_replica_that_is_added_gets_all_and_one_that_is_removed_keeps_nothing() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2))
+        for number in range(10):
+            committed = cluster[1].write(b"%d" % number)
+        assert await committed.wait() is None
+        state = cluster.nodes[0].state
+        moving = type(state)(1, 0, (1, 2), (1, 2, 3), adding=(3,), removing=(2,))
+        await cluster.decide(moving)
+        await cluster.until(lambda: cluster.nodes[0].state.isr == (1, 2, 3))
+        await cluster.until_same(1, 2, 3)
+        await cluster.decide(type(state)(1, 1, (1, 3), (1, 3)))
+        assert isinstance(cluster[2].replicas.find("orders", 0), Refused)
+        assert not cluster[2].memory.exists("/data/topics/orders/partition-0")
+        assert await cluster[1].write(b"after").wait() is None
+        await cluster.until_same(1, 3)
+
+    run(3, use)
