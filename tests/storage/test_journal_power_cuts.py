@@ -270,6 +270,21 @@ class JournalUnderFire(RuleBasedStateMachine):
         for log in self.logs:
             log.after_reopening()
 
+    @rule(which=WHICH)
+    def kill_within_a_failing_sync(self, which: int) -> None:
+        """Nobody is left who could say that it failed."""
+        log = self.logs[which]
+        if log.failed or log.ticket is not None or log.log.end_offset == log.log.synced_offset:
+            return
+        self.disk.fail_next("sync", errno.EIO, path_part=".log")
+        log.begin_sync()
+        assert log.ticket is not None
+        with pytest.raises(OSError):
+            log.ticket.run()
+        self.open_all()
+        for each in self.logs:
+            each.after_reopening()
+
     @rule()
     def restart(self) -> None:
         failed = any(log.failed for log in self.logs) or self.journal.failure is not None

@@ -261,6 +261,18 @@ class LogUnderFire(LogModel, RuleBasedStateMachine):
         self.open()
         self.after_reopening()
 
+    @precondition(lambda self: not self.failed and self.ticket is None and self.log.end_offset > self.log.synced_offset)
+    @rule()
+    def kill_within_a_failing_sync(self) -> None:
+        """Nobody is left who could say that it failed."""
+        self.disk.fail_next("sync", errno.EIO, path_part=".log")
+        self.begin_sync(False)
+        assert self.ticket is not None
+        with pytest.raises(OSError):
+            self.ticket.run()
+        self.open()
+        self.after_reopening()
+
     @rule()
     def restart(self) -> None:
         failed = self.failed

@@ -13,9 +13,10 @@ from penstock.storage.checkpoint import CheckpointFiles
 from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.core.producer_state import ProducedBatch, ProducerEntry
 from penstock.storage.deletion import Deletion, apply_retention
+from penstock.storage.doubt import SyncedMark, forget_word, has_word, remove_mark, write_again
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.reading import find_slice
-from penstock.storage.recovery import Recovery, forget_failure, write_again_after_failure
+from penstock.storage.recovery import Recovery
 from penstock.storage.segment import Segment
 from penstock.storage.slice import Slice, unreadable
 from penstock.storage.stage import begin_stage, renew_stage
@@ -61,15 +62,21 @@ class Log(LogState):
             files = CheckpointFiles(disk, directory)
             recovered = Recovery(disk, directory, settings, files, now_ms, share).run()
             log = cls(disk, directory, settings, files, recovered, share)
-            had_failed = write_again_after_failure(disk, directory, recovered)
-            if recovered.was_cut:
-                settle_truncation(log)
+            had_failed = has_word(disk, directory)
             # With flush.policy=os nobody waits for a sync, and a gigabyte to sync would hold up the start.
             wants_sync = settings.flush_policy == "acked" or recovered.was_journaled
+            if had_failed:
+                log.recovery.notes.append("a sync had failed, so what was behind the last checkpoint was written again")
+                write_again(recovered.changed, None)
+            elif wants_sync:
+                write_again(recovered.changed, SyncedMark.read(disk, directory))
+            remove_mark(disk, directory)
+            if recovered.was_cut:
+                settle_truncation(log)
             if had_failed or (wants_sync and (recovered.changed or log.recovery.noteworthy)):
                 log.checkpoint()
             if had_failed:
-                forget_failure(disk, directory)
+                forget_word(disk, directory)
         except OSError as error:
             raise PenstockError(Problem.STORAGE_FAILED, f"the log in {directory} cannot be opened: {error}") from error
         return log

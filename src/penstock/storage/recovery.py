@@ -20,13 +20,10 @@ from penstock.storage.core.producer_state import ProducerStates
 from penstock.storage.core.replay import Replay
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.recovery_report import RecoveryReport
-from penstock.storage.scan import SCAN_BYTES, next_valid_batch, valid_batches
+from penstock.storage.scan import next_valid_batch, valid_batches
 from penstock.storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, SUFFIXES, Segment
 from penstock.storage.segment_indexes import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SegmentIndexes
 from penstock.wire.batch import BatchHeader
-
-# Left by a log whose sync failed.
-FAILED_NAME = "failed"
 
 _SEGMENT_FILE = re.compile(r"(\d{20})(?:-(\d+))?(\.[a-z]+)")
 
@@ -282,11 +279,13 @@ class Recovery:
         """
         position = segment.size
         run = list(self._replay.run_from(segment.base_offset, segment.generation, position, segment.next_offset))
+        if not run:
+            return False
         write_fully(file, [b"".join(batch for _, batch in run)], position)
         for header, _ in run:
             self._take_up_batch(segment, header)
         self.report.put_back_bytes += segment.size - position
-        return bool(run)
+        return True
 
     def _judge_tails(self) -> None:
         """A bad tail is torn if nothing valid is behind it and no checkpoint vouched for it; else it is damage."""
@@ -334,29 +333,6 @@ class Recovery:
     def _damaged(self, segment: Segment, damage: Damage) -> None:
         segment.add_damage(damage)
         self.report.damage.append(damage)
-
-
-def write_again_after_failure(disk: Disk, directory: str, recovered: Recovered) -> bool:
-    """Whether a sync of this log had failed. Then what no checkpoint vouches for is written once more.
-
-    After a failed sync the kernel takes pages for clean that never reached the disk: they must be dirtied again, or
-    the next sync proves nothing. Raises OSError.
-    """
-    if not disk.exists(f"{directory}/{FAILED_NAME}"):
-        return False
-    recovered.report.notes.append("a sync had failed, so what was behind the last checkpoint was written again")
-    for segment, position in recovered.changed:
-        file = segment.file()
-        while position < segment.size:
-            data = file.read(position, min(SCAN_BYTES, segment.size - position))
-            position = write_fully(file, [data], position)
-    return True
-
-
-def forget_failure(disk: Disk, directory: str) -> None:
-    """Everything that was written again is synced."""
-    disk.remove(f"{directory}/{FAILED_NAME}")
-    disk.sync_directory(directory)
 
 
 def _tag(generation: int) -> str:

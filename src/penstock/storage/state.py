@@ -15,8 +15,9 @@ from penstock.config.log import LogSettings
 from penstock.disk.interface import Disk, write_fully
 from penstock.errors import PenstockError, Problem
 from penstock.storage.checkpoint import Checkpoint, CheckpointFiles, ProducerSnapshot
+from penstock.storage.doubt import leave_word
 from penstock.storage.journal_share import JournalShare
-from penstock.storage.recovery import FAILED_NAME, Recovered
+from penstock.storage.recovery import Recovered
 from penstock.storage.sealed import seal
 from penstock.storage.segment import SNAPSHOT_SUFFIX, Segment
 from penstock.storage.sync import GroupCommit
@@ -286,8 +287,7 @@ class LogState:
         """
         if self.failure is None:
             self.failure = reason
-            with suppress(OSError):
-                self.disk.open(f"{self.directory}/{FAILED_NAME}", create=True)
+            leave_word(self.disk, self.directory)
 
     def abandon(self) -> None:
         """An end without care for what is not synced: the log is deleted."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from penstock.disk.interface import Disk, File
+from penstock.storage.doubt import SyncedMark
 from penstock.storage.segment import Segment
 
 
@@ -14,14 +16,18 @@ class SyncTicket:
     def __init__(
         self,
         files: Sequence[File],
-        directory: tuple[Disk, str] | None,
+        sync_names: Callable[[], None] | None,
+        mark: Callable[[], None] | None,
         end_offset: int,
         then: Callable[[], None] | None = None,
     ) -> None:
         self._files = files
-        self._directory = directory
+        self._sync_names = sync_names
+        self._mark = mark
         self._then = then
         self.end_offset = end_offset
+        # The log was truncated since: what is synced is not what is there.
+        self.is_void = False
         # A checkpoint that could not be written costs time at the next start, but no data.
         self.checkpoint_error: OSError | None = None
 
@@ -33,9 +39,10 @@ class SyncTicket:
         """Blocking, once, on any thread. Raises OSError: then nothing of it is known to be on disk."""
         for file in self._files:
             file.sync()
-        if self._directory is not None:
-            disk, path = self._directory
-            disk.sync_directory(path)
+        if self._sync_names is not None:
+            self._sync_names()
+        if self._mark is not None and not self.is_void:
+            self._mark()
         if self._then is not None:
             try:
                 self._then()
@@ -92,10 +99,12 @@ class GroupCommit:
         files = [segment.file() for segment in self._rolled]
         if active is not None:
             files.append(active.file())
-        directory = (self._disk, self._directory) if self._names != self._synced_names else None
+        sync_names = None if self.names_are_synced else partial(self._disk.sync_directory, self._directory)
+        last = active or (self._rolled[-1] if self._rolled else None)
+        mark = partial(SyncedMark.at_end_of(last).write, self._disk, self._directory) if last is not None else None
         self._rolled_with_ticket = list(self._rolled)
         self._names_with_ticket = self._names
-        self._ticket = SyncTicket(files, directory, end_offset, then)
+        self._ticket = SyncTicket(files, sync_names, mark, end_offset, then)
         return self._ticket
 
     def finish(self, ticket: SyncTicket) -> list[Segment] | None:
@@ -124,6 +133,8 @@ class GroupCommit:
 
     def everything_synced(self) -> None:
         """The log was truncated and synced in place; a ticket that is out is void."""
+        if self._ticket is not None:
+            self._ticket.is_void = True
         self._ticket = None
         self._rolled = []
         self._synced_names = self._names

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from penstock.storage.checkpoint import ProducerSnapshot
 from penstock.storage.core.producer_state import ProducerStates
+from penstock.storage.doubt import remove_mark
 from penstock.storage.sealed import read_sealed
 from penstock.storage.segment import SNAPSHOT_SUFFIX, Segment
 from penstock.storage.state import LogState
@@ -34,6 +35,7 @@ def truncate(log: LogState, offset: int) -> None:
         cut = _find(log, offset)
         producers = _producers_at(log, cut.end_offset)
         log.commit.sync_now(log.active)
+        remove_mark(log.disk, log.directory)
         dropped = _forget(log, cut, producers)
         log.gather_checkpoint(for_good=True, is_cut=True)()
         log.checkpoint_written(None)

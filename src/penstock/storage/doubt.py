@@ -1,0 +1,95 @@
+"""Which bytes of a log nobody may believe in without writing them again.
+
+After a failed sync the kernel takes pages for clean that never reached the disk: the next sync finds nothing to do and
+succeeds. They must be dirtied again, or it proves nothing. A log that sees its sync fail leaves word of it (`failed`).
+A process that is killed while the sync runs cannot: so each good sync moves a mark, and what is behind the mark is in
+doubt. The mark itself is never synced. A kill leaves it in the page cache; a power cut, which may not, leaves nothing
+in memory that could differ from the disk.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+import crc32c
+
+from penstock.disk.interface import Disk, read_whole, write_fully
+from penstock.storage.scan import SCAN_BYTES
+from penstock.storage.segment import Segment
+
+FAILED_NAME = "failed"
+MARK_NAME = "synced"
+
+_MARK = struct.Struct(">QIQ")
+_CRC = struct.Struct(">I")
+
+
+class SyncedMark(NamedTuple):
+    """All segments before this one are synced, and so many bytes of it."""
+
+    base_offset: int
+    generation: int
+    size: int
+
+    @classmethod
+    def at_end_of(cls, segment: Segment) -> SyncedMark:
+        return cls(segment.base_offset, segment.generation, segment.size)
+
+    @classmethod
+    def read(cls, disk: Disk, directory: str) -> SyncedMark | None:
+        """None if there is none that can be believed. Raises OSError."""
+        try:
+            data = read_whole(disk, f"{directory}/{MARK_NAME}")
+        except FileNotFoundError:
+            return None
+        if len(data) != _MARK.size + _CRC.size or _CRC.pack(crc32c.crc32c(data[: _MARK.size])) != data[_MARK.size :]:
+            return None
+        return cls._make(_MARK.unpack_from(data))
+
+    def write(self, disk: Disk, directory: str) -> None:
+        """Blocking. Where it cannot be written, the one before only speaks for less."""
+        packed = _MARK.pack(*self)
+        with suppress(OSError):
+            file = disk.open(f"{directory}/{MARK_NAME}", create=True)
+            write_fully(file, [packed + _CRC.pack(crc32c.crc32c(packed))], 0)
+
+    def synced_size(self, segment: Segment) -> int:
+        if segment.base_offset < self.base_offset:
+            return segment.size
+        return self.size if (segment.base_offset, segment.generation) == self[:2] else 0
+
+
+def remove_mark(disk: Disk, directory: str) -> None:
+    """What it speaks for goes. Raises OSError."""
+    with suppress(FileNotFoundError):
+        disk.remove(f"{directory}/{MARK_NAME}")
+
+
+def write_again(changed: Iterable[tuple[Segment, int]], mark: SyncedMark | None) -> None:
+    """Of segments, from a position on, what the mark does not speak for. Raises OSError."""
+    for segment, position in changed:
+        if mark is not None:
+            position = max(position, mark.synced_size(segment))
+        file = segment.file()
+        while position < segment.size:
+            data = file.read(position, min(SCAN_BYTES, segment.size - position))
+            position = write_fully(file, [data], position)
+
+
+def leave_word(disk: Disk, directory: str) -> None:
+    """A sync has failed."""
+    with suppress(OSError):
+        disk.open(f"{directory}/{FAILED_NAME}", create=True)
+
+
+def has_word(disk: Disk, directory: str) -> bool:
+    return disk.exists(f"{directory}/{FAILED_NAME}")
+
+
+def forget_word(disk: Disk, directory: str) -> None:
+    """Everything that was written again is synced. Raises OSError."""
+    disk.remove(f"{directory}/{FAILED_NAME}")
+    disk.sync_directory(directory)
