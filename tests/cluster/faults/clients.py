@@ -31,14 +31,13 @@ class ClientArguments:
     group: str
     rate: float
     histories: Path
-    idempotent: bool
     run_s: float
 
     def to_command(self) -> list[str]:
         command = ["--name", self.name, "--bootstrap", self.bootstrap, "--topic", self.topic, "--group", self.group]
         command += ["--partitions", str(self.partitions), "--rate", str(self.rate), "--run-s", str(self.run_s)]
         command += ["--histories", str(self.histories)]
-        return command if self.idempotent else [*command, "--impatient"]
+        return command
 
 
 def parsed_arguments() -> ClientArguments:
@@ -50,7 +49,6 @@ def parsed_arguments() -> ClientArguments:
     parser.add_argument("--rate", type=float, default=100)
     parser.add_argument("--run-s", type=float, default=7200)
     parser.add_argument("--histories", type=Path, required=True)
-    parser.add_argument("--impatient", action="store_true")
     found = parser.parse_args()
     return ClientArguments(
         name=found.name,
@@ -60,7 +58,6 @@ def parsed_arguments() -> ClientArguments:
         group=found.group,
         rate=found.rate,
         histories=found.histories,
-        idempotent=not found.impatient,
         run_s=found.run_s,
     )
 

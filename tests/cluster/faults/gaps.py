@@ -99,7 +99,6 @@ class Gaps:
             group=GROUP,
             rate=RATE,
             histories=self._directory / "histories",
-            idempotent=True,
             run_s=7200,
         )
         command = python_module("tests.cluster.faults.producing", *arguments.to_command())

@@ -1,6 +1,6 @@
 """A producer that records what it sent and what became of it: python -m tests.cluster.faults.producing --help
 
-Idempotent and endlessly patient; or, with --impatient, one that sends each message once and takes the answer for final.
+Idempotent and endlessly patient.
 """
 
 from __future__ import annotations
@@ -12,24 +12,12 @@ from functools import partial
 from confluent_kafka import KafkaError, Message, Producer
 from tests.cluster.faults.clients import CLIENT, ClientArguments, parsed_arguments, until_told
 from tests.cluster.faults.payload import payload
-from tests.cluster.history.events import Acked, Failed, Sent, Unknown, value_name
+from tests.cluster.history.events import Acked, Sent, Unknown, value_name
 from tests.cluster.history.recording import Recorder, now_ns
 
 # Enough for some seconds without any leader; beyond that the producer waits.
 IN_FLIGHT = 2_000
 FLUSH_S = 120
-# Answers of a broker that has appended nothing.
-REFUSALS = frozenset(
-    {
-        KafkaError.NOT_ENOUGH_REPLICAS,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    }
-)
 
 
 class RecordingProducer:
@@ -39,8 +27,6 @@ class RecordingProducer:
         self._number = 0
         # What nobody has answered yet.
         self._open: dict[int, int] = {}
-        patience = {"enable.idempotence": True, "message.timeout.ms": 3_600_000}
-        impatience = {"enable.idempotence": False, "retries": 0, "message.timeout.ms": 5_000, "max.in.flight": 1}
         self._producer = Producer(
             {
                 **CLIENT,
@@ -50,7 +36,8 @@ class RecordingProducer:
                 "retry.backoff.ms": 20,
                 "retry.backoff.max.ms": 100,
                 "request.timeout.ms": 3_000,
-                **(patience if arguments.idempotent else impatience),
+                "enable.idempotence": True,
+                "message.timeout.ms": 3_600_000,
             }
         )
 
@@ -81,7 +68,6 @@ class RecordingProducer:
                 partition=partition,
                 producer=self._arguments.name,
                 number=number,
-                idempotent=self._arguments.idempotent,
             )
         )
         self._open[number] = partition
@@ -100,17 +86,6 @@ class RecordingProducer:
             known = offset if offset is not None and offset >= 0 else None
             self._recorder.record(
                 Acked(at_ns=now_ns(), topic=topic, partition=partition, producer=producer, number=number, offset=known)
-            )
-        elif not self._arguments.idempotent and error.code() in REFUSALS:
-            self._recorder.record(
-                Failed(
-                    at_ns=now_ns(),
-                    topic=topic,
-                    partition=partition,
-                    producer=producer,
-                    number=number,
-                    error=error.str(),
-                )
             )
         else:
             self._recorder.record(self._unknown(number, partition, error.str()))

@@ -109,13 +109,13 @@ class Scenario:
         self._say(f"{self._wish.brokers} brokers are ready: {self._cluster.bootstrap}")
         for number in range(PRODUCERS):
             self._producers.append(self._client("producing", f"producer-{number}"))
-        self._producers.append(self._client("producing", "impatient", idempotent=False))
+        self._producers.append(self._client("asking", "asker"))
         for number in range(MEMBERS):
             self._others.append(self._client("consuming", f"member-{number}"))
         self._others.append(self._client("watching", "watcher"))
         wait_for(lambda: self._acked() > 0, "the first message is acknowledged", HEAL_S)
 
-    def _client(self, module: str, name: str, *, idempotent: bool = True) -> Process:
+    def _client(self, module: str, name: str) -> Process:
         arguments = ClientArguments(
             name=name,
             bootstrap=self._cluster.bootstrap,
@@ -124,7 +124,6 @@ class Scenario:
             group=GROUP,
             rate=self._wish.rate,
             histories=self._histories,
-            idempotent=idempotent,
             run_s=7200,
         )
         command = python_module(f"tests.cluster.faults.{module}", *arguments.to_command())

@@ -259,6 +259,10 @@ ALLOWED: dict[str, list[AnyEvent]] = {
         sent(0, idempotent=False),
         *(replica(1, 2), batch(1, 0, "p:0", "p:0")),
     ],
+    "without idempotence what was given up may come late": [
+        *(sent(n, idempotent=False) for n in (0, 1)),
+        *(replica(1, 2), batch(1, 0, "p:1", "p:0")),
+    ],
     "compaction may take what has a newer value": [
         sent(0, key="a"),
         sent(1, key="a"),

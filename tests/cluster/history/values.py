@@ -138,14 +138,15 @@ def doubled(history: History) -> Iterator[Finding]:
 
 
 def reordered(history: History) -> Iterator[Finding]:
-    """The values of one producer in one partition stand in the order in which they were sent."""
-    yield from _order_of_acks(history)
+    """The values of an idempotent producer in one partition stand in the order in which they were sent."""
+    idempotent = {sent.producer for sent in history.of(Sent) if sent.idempotent}
+    yield from _order_of_acks(history, idempotent)
     for partition, logs in history.replicas.items():
         for log in logs:
             last: dict[str, tuple[int, Stored]] = {}
             for batch, record in log.committed():
                 producer, number = _parsed(record.value)
-                if number is None:
+                if number is None or producer not in idempotent:
                     continue
                 before, earlier = last.get(producer, (-1, batch))
                 if number < before:
@@ -154,10 +155,10 @@ def reordered(history: History) -> Iterator[Finding]:
                 last[producer] = (max(before, number), batch)
 
 
-def _order_of_acks(history: History) -> Iterator[Finding]:
+def _order_of_acks(history: History, idempotent: set[str]) -> Iterator[Finding]:
     by_producer: defaultdict[tuple[TopicPartition, str], list[Acked]] = defaultdict(list)
     for acked in history.of(Acked):
-        if acked.offset is not None:
+        if acked.offset is not None and acked.producer in idempotent:
             by_producer[at(acked), acked.producer].append(acked)
     for (partition, producer), events in by_producer.items():
         events.sort(key=lambda event: event.number)
