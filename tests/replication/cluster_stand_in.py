@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from penstock.cluster.core.view import PartitionNode
-from penstock.errors import Refused
+from penstock.errors import Problem, Refused
 from penstock.later import Later
+from penstock.replication.partition import Partition
 
 
 @dataclass
@@ -33,3 +34,31 @@ class HandController:
         answer: Later[PartitionNode | Refused] = Later()
         self.asked.append(Asked(topic_id, partition, leader_epoch, partition_epoch, list(isr), answer))
         return answer
+
+
+class NoController:
+    """For a broker that leads alone, where there is nothing to change."""
+
+    def alter(
+        self, topic_id: UUID, partition: int, leader_epoch: int, partition_epoch: int, isr: Sequence[tuple[int, int]]
+    ) -> Later[PartitionNode | Refused]:
+        return Later.of(Refused(Problem.STORE_UNAVAILABLE, "there is no way to the controller"))
+
+
+class NoFetchers:
+    """For a broker without others."""
+
+    def follow(self, partition: Partition, leader: int) -> None:
+        """Nobody is there to be followed."""
+
+    def leave(self, partition: Partition) -> None:
+        """It was not fetched for."""
+
+    def go_on(self, partition: Partition) -> None:
+        """There is nothing to fetch."""
+
+    def brokers_changed(self) -> None:
+        """Nobody is there who would ask."""
+
+    def attach(self, take_role: Callable[[Partition], None]) -> None:
+        """Nothing is ever being settled."""

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 from tests.disk.power import PowerCutDisk
+from tests.replication.cluster_stand_in import NoController, NoFetchers
 from tests.storage.batches import NOW_MS, batch_of, headers_in, sync
 
 from penstock.clock import SystemClock
@@ -15,7 +16,7 @@ from penstock.config.replication import ReplicationSettings
 from penstock.coordination.paths import PartitionState
 from penstock.errors import PenstockError, Problem, Refused
 from penstock.replication.partition import Partition
-from penstock.replication.roles import NoController, NoFetchers, Roles
+from penstock.replication.roles import Roles
 from penstock.storage.log import Log
 from penstock.wire.batch import read_header
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from tests.disk.faults import FaultyDisk
 from tests.disk.power import PowerCutDisk
+from tests.replication.cluster_stand_in import NoController, NoFetchers
 from tests.storage.batches import headers_in
 
 from penstock.clock import SteppedClock
@@ -23,7 +24,7 @@ from penstock.replication.flusher import Flusher
 from penstock.replication.local_logs import LocalLogs
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
-from penstock.replication.roles import NoController, NoFetchers, Roles
+from penstock.replication.roles import Roles
 from penstock.storage.directories import PartitionDirectories
 from penstock.storage.journal import Journal
 from penstock.storage.journal_file import FILE_BYTES

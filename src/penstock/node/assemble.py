@@ -38,11 +38,12 @@ from penstock.node.machines import machine_factory
 from penstock.node.reports import failed_logs, full_disk, group_lags, log_ends, log_sizes, unavailable_groups
 from penstock.node.unexpected import reported
 from penstock.replication.cleaner import Cleaner
+from penstock.replication.fetchers import Fetchers
 from penstock.replication.flusher import Flusher
 from penstock.replication.housekeeping import Housekeeping
 from penstock.replication.local_logs import LocalLogs
 from penstock.replication.replicas import Replicas
-from penstock.replication.roles import NoFetchers, Roles
+from penstock.replication.roles import Roles
 from penstock.storage.directories import PartitionDirectories
 from penstock.storage.journal import Journal
 from penstock.telemetry.broker import BrokerMetrics, report_memory
@@ -120,7 +121,8 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         report_journal(metrics, lambda: journal.commits, lambda: journal.committed_bytes)
         flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock, journal)
         stack.callback(flusher.close)
-        roles = Roles(image, cluster.isr_changes, NoFetchers(), settings.replication, clock)
+        fetchers = Fetchers(image, cluster.peers, flusher, (reads, upkeep), settings.replication, clock)
+        roles = Roles(image, cluster.isr_changes, fetchers, settings.replication, clock)
         logs = LocalLogs(directories, settings.log, journal, reads, upkeep, clock)
         replicas = Replicas(logs, flusher, roles, reads, clock)
         stack.push(lambda kind, *_: last_stop.mark_clean() if kind is None and replicas.closed_cleanly else None)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from penstock.clock import Clock
 from penstock.cluster.core.election import LogEnd
-from penstock.coordination.paths import NO_EPOCH
 from penstock.errors import Refused
 from penstock.groups.coordinator import OFFSETS_TOPIC, Groups
+from penstock.replication.core.replica_log import last_epoch
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
 from penstock.telemetry.groups import GroupLag
@@ -70,9 +70,8 @@ def log_ends(replicas: Replicas) -> Callable[[str, int], LogEnd | None]:
 
     def find(topic: str, partition: int) -> LogEnd | None:
         found = replicas.find(topic, partition)
-        if isinstance(found, Refused):
+        if isinstance(found, Refused) or not replicas.roles.stand_still(found):
             return None
-        last_epoch = found.log.latest_epoch
-        return LogEnd(NO_EPOCH if last_epoch is None else last_epoch, found.log.end_offset)
+        return LogEnd(last_epoch(found.log), found.log.end_offset)
 
     return find

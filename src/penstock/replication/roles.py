@@ -134,6 +134,13 @@ class Roles:
             if partition.leadership is not None:
                 self._cease(partition, _NOT_AGAIN)
 
+    def stand_still(self, partition: Partition) -> bool:
+        """A controller is told what the log has: it stays so until there is a leader. False: it cannot be told now."""
+        if partition.leadership is not None or not partition.settled.is_set() or partition.log.failure is not None:
+            return False
+        self._neither(partition, _NO_LEADER)
+        return True
+
     def close(self, partition: Partition) -> None:
         """It is gone from this broker."""
         if partition.leadership is not None:
@@ -237,31 +244,3 @@ def _answer_of(problem: Problem) -> Answer:
     if problem is Problem.INVALID_UPDATE_VERSION:
         return Declined.STALE_VERSION
     return Declined.FENCED if problem in _ENDED else Unanswered.UNANSWERED
-
-
-class NoController:
-    """For a broker that leads alone, where there is nothing to change."""
-
-    def alter(
-        self, topic_id: UUID, partition: int, leader_epoch: int, partition_epoch: int, isr: Sequence[tuple[int, int]]
-    ) -> Later[PartitionNode | Refused]:
-        return Later.of(Refused(Problem.STORE_UNAVAILABLE, "there is no way to the controller"))
-
-
-class NoFetchers:
-    """For a broker without others."""
-
-    def follow(self, partition: Partition, leader: int) -> None:
-        """Nobody is there to be followed."""
-
-    def leave(self, partition: Partition) -> None:
-        """It was not fetched for."""
-
-    def go_on(self, partition: Partition) -> None:
-        """There is nothing to fetch."""
-
-    def brokers_changed(self) -> None:
-        """Nobody is there who would ask."""
-
-    def attach(self, take_role: Callable[[Partition], None]) -> None:
-        """Nothing is ever being settled."""
