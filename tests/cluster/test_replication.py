@@ -52,7 +52,7 @@ def consume(brokers: Brokers, topic: str, count: int, partitions: int, **config:
         message = consumer.poll(WAIT_S)
         assert message is not None, f"{len(values)} of {count} came"
         assert message.error() is None, message.error()
-        values.append(message.value())
+        values.append(message.value() or b"")
     consumer.close()
     return values
 
@@ -81,7 +81,7 @@ def test_a_group_commits_and_goes_on(brokers: Brokers) -> None:
         for _ in range(20):
             message = consumer.poll(WAIT_S)
             assert message is not None and message.error() is None
-            seen.append(message.value())
+            seen.append(message.value() or b"")
             consumer.commit(message=message, asynchronous=False)
         consumer.close()
     assert len(set(seen)) == 40

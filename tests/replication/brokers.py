@@ -19,6 +19,7 @@ from penstock.broker.apis.fetch import Fetch
 from penstock.broker.connections import Connections
 from penstock.broker.dispatch import Dispatch
 from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.gate import Gate
 from penstock.broker.listener import bind, listen
 from penstock.broker.pressure import Pressure
 from penstock.clock import SteppedClock
@@ -96,7 +97,9 @@ class Broker:
         handler = Fetch(self.replicas, self.image, FetchSessions(), connections.reply_memory, pool, clock)
         dispatch = Dispatch([handler, ApiVersions([handler.api])], self.metrics, Pressure(connections.memory.pressure))
         listener = stack.enter_context(bind(Address("127.0.0.1", 0)))
-        self.address = await stack.enter_async_context(listen(listener, dispatch, connections))
+        gate = Gate(dispatch)
+        gate.open()
+        self.address = await stack.enter_async_context(listen(listener, gate, connections))
         self.cluster.tell_brokers()
         await self.cluster.show_all(self)
         journal.start()
