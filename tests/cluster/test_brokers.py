@@ -2,79 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import NewPartitions, NewTopic
+from tests.bad_input import requests
+from tests.cluster.brokers import WAIT_S, Brokers, cluster_on, created, eventually, short_sessions
 
-import penstock.testing
-from penstock.testing.node import TestNode
-from penstock.testing.zookeeper import TestZooKeeper, zookeeper
-
-WAIT_S = 20.0
-_chroots = itertools.count()
+from penstock.testing.zookeeper import TestZooKeeper
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[TestZooKeeper]:
-    with zookeeper(settings={"minSessionTimeout": "500"}) as running:
+    with short_sessions() as running:
         yield running
-
-
-class Brokers:
-    def __init__(self, stack: ExitStack, coordination: str) -> None:
-        self._stack = stack
-        self._coordination = coordination
-        self.nodes: dict[int, TestNode] = {}
-        self._admins: dict[int, AdminClient] = {}
-
-    def start(self, *node_ids: int) -> None:
-        for node_id in node_ids:
-            settings = {"coordination": self._coordination, "node.id": str(node_id)}
-            self.nodes[node_id] = self._stack.enter_context(penstock.testing.node(settings))
-
-    def stop(self, node_id: int) -> None:
-        self.nodes.pop(node_id).stop()
-        self._admins.pop(node_id, None)
-
-    def admin(self, node_id: int) -> AdminClient:
-        """Kept: a client that is dropped ends what it was asked."""
-        if node_id not in self._admins:
-            self._admins[node_id] = AdminClient({"bootstrap.servers": self.nodes[node_id].bootstrap, "log_level": 0})
-        return self._admins[node_id]
-
-    def seen_by(self, node_id: int) -> tuple[set[int], int]:
-        found = self.admin(node_id).list_topics(timeout=WAIT_S)
-        return set(found.brokers), found.controller_id
-
-    def partitions(self, node_id: int, topic: str) -> dict[int, tuple[int, list[int], set[int]]]:
-        """Leader, replicas and ISR, as this broker tells them."""
-        found = self.admin(node_id).list_topics(timeout=WAIT_S)
-        if topic not in found.topics:
-            return {}
-        rows = found.topics[topic].partitions.values()
-        return {row.id: (row.leader, list(row.replicas), set(row.isrs)) for row in rows}
 
 
 @pytest.fixture
 def brokers(server: TestZooKeeper) -> Iterator[Brokers]:
-    with ExitStack() as stack:
-        yield Brokers(stack, server.target(f"/brokers/{next(_chroots)}"))
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def created(admin: AdminClient, *topics: NewTopic) -> None:
-    for future in admin.create_topics(list(topics)).values():
-        future.result(WAIT_S)
+    with cluster_on(server) as running:
+        yield running
 
 
 def test_all_brokers_know_each_other_and_one_decides_for_all(brokers: Brokers) -> None:
@@ -123,3 +70,13 @@ def test_a_topic_that_is_made_because_it_is_asked_for_is_made_by_the_controller(
     found = brokers.admin(2).list_topics("wanted", timeout=WAIT_S)
     assert len(found.topics["wanted"].partitions) == 1
     assert set(brokers.partitions(1, "wanted")) == {0}
+
+
+def test_whoever_is_asked_the_controller_answers(brokers: Brokers) -> None:
+    brokers.start(1, 2)
+    eventually(lambda: brokers.seen_by(2) == ({1, 2}, 1))
+    (row,) = brokers.ask(2, requests.create_topic("orders", 2)).topics
+    assert row.error_code == 0, row.error_message
+    assert set(brokers.partitions(1, "orders")) == {0, 1}
+    (row,) = brokers.ask(2, requests.create_topic("orders", 2)).topics
+    assert "exists already" in row.error_message

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
-from tests.cluster.test_brokers import WAIT_S, Brokers, created, eventually
+from tests.cluster.brokers import WAIT_S, Brokers, created, eventually
 
 from penstock.testing.zookeeper import TestZooKeeper, zookeeper
 

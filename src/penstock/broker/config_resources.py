@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from penstock.broker.config_rows import ConfigRow, TopicConfigs, node_rows
 from penstock.broker.error_codes import NONE, code_of
 from penstock.cluster.core.image import Image, TopicImage
+from penstock.cluster.operations import Operations
 from penstock.cluster.topics import ConfigChange, Topics
 from penstock.config.setting import Section
 from penstock.errors import Problem, Refused
@@ -19,6 +20,10 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+
+
+# Its replicas leave the broker, and no new ones come.
+DRAINING = "broker.draining"
 
 
 class Named(Protocol):
@@ -37,12 +42,18 @@ Row = TypeVar("Row")
 
 class ConfigResources:
     def __init__(
-        self, image: Image, topics: Topics, topic_configs: TopicConfigs, node_id: int, sections: Sequence[Section]
+        self,
+        image: Image,
+        topics: Topics,
+        operations: Operations,
+        topic_configs: TopicConfigs,
+        sections: Sequence[Section],
     ) -> None:
         self._image = image
         self._topics = topics
+        self._operations = operations
         self._topic_configs = topic_configs
-        self._node_id = node_id
+        self._node_id = image.node_id
         self._sections = sections
 
     def describe(self, resource_type: int, name: str) -> list[ConfigRow] | Refused:
@@ -81,10 +92,29 @@ class ConfigResources:
             result = await self._topics.configure(resource.resource_name, change, validate_only)
             return result if isinstance(result, Refused) else None
         if resource.resource_type == ResourceType.BROKER:
-            return Refused(
-                Problem.INVALID_REQUEST, "a broker's settings are given at its start: change its file or flags"
-            )
+            return await self._alter_broker(resource.resource_name, change, validate_only)
         return _unknown(resource.resource_type)
+
+    async def _alter_broker(self, name: str, change: ConfigChange, validate_only: bool) -> Refused | None:
+        """Whether it is being drained is the cluster's to know; all else is given to a broker at its start."""
+        if not (name.isascii() and name.isdigit()):
+            return Refused(Problem.INVALID_REQUEST, "settings of all brokers together cannot be changed")
+        draining = self._operations.draining(int(name))
+        if isinstance(draining, Refused):
+            return draining
+        config = change({DRAINING: str(draining).lower()})
+        if isinstance(config, Refused):
+            return config
+        wanted = config.get(DRAINING, "false").lower()
+        if set(config) - {DRAINING} or wanted not in ("true", "false"):
+            return Refused(
+                Problem.INVALID_REQUEST,
+                f"a broker's settings are given at its start: change its file or flags. Only {DRAINING} can be set "
+                "here, to true or false",
+            )
+        if validate_only or (wanted == "true") == draining:
+            return None
+        return await self._operations.drain(int(name), wanted == "true")
 
     def _topic(self, name: str) -> TopicImage | Refused:
         topic = self._image.topic(name)

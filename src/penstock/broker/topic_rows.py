@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TypeVar
 
+from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
 from penstock.broker.error_codes import NONE
 from penstock.cluster.core.image import PartitionImage, TopicImage
+from penstock.coordination.paths import NO_LEADER
 
 Row = TypeVar("Row")
 
@@ -19,8 +21,11 @@ def topic_row(
     partitions: Iterable[tuple[int, PartitionImage]],
     row: Callable[..., Row],
     partition_row: Callable[..., object],
+    live: Container[int],
+    no_leader: ErrorCode = NONE,
+    more: Callable[[PartitionImage], Mapping[str, object]] = lambda partition: {},
 ) -> Row:
-    """Made with the fields that both answers have; `row` and `partition_row` know the others."""
+    """Made with the fields that both answers have; `row` knows the others, `more` those of a partition."""
     return row(
         error_code=NONE,
         name=TopicName(topic.name),
@@ -28,13 +33,14 @@ def topic_row(
         is_internal=topic.is_internal,
         partitions=tuple(
             partition_row(
-                error_code=NONE,
+                error_code=NONE if partition.leader != NO_LEADER else no_leader,
                 partition_index=i32(index),
                 leader_id=BrokerId(partition.leader),
                 leader_epoch=i32(partition.leader_epoch),
                 replica_nodes=tuple(map(BrokerId, partition.replicas)),
                 isr_nodes=tuple(map(BrokerId, partition.isr)),
-                offline_replicas=(),
+                offline_replicas=tuple(BrokerId(each) for each in partition.replicas if each not in live),
+                **more(partition),
             )
             for index, partition in partitions
         ),

@@ -37,6 +37,9 @@ def serve(
     http: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where /metrics and /health are.")] = None,
     node_id: Annotated[str | None, typer.Option(metavar="N", help="The broker id that clients see.")] = None,
     rack: Annotated[str | None, typer.Option(metavar="NAME", help="The failure domain of this node.")] = None,
+    coordination: Annotated[
+        str | None, typer.Option(metavar="WHERE", help="embedded, or zookeeper://HOST:PORT,HOST:PORT/CHROOT.")
+    ] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option(
@@ -46,6 +49,7 @@ def serve(
 ) -> None:
     """Run a node until SIGTERM or Ctrl-C. Flags win over PENSTOCK_... variables, which win over the file."""
     named = {"data.dir": data_dir, "listen": listen, "http": http, "node.id": node_id, "broker.rack": rack}
+    named["coordination"] = coordination
     flags = {name: text for name, text in named.items() if text is not None}
     try:
         flags.update(parse_assignment(text) for text in assignments or [])

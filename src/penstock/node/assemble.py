@@ -152,7 +152,16 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         memory, reply_memory = connections.memory, connections.reply_memory
         report_memory(metrics, lambda: memory.taken_bytes, lambda: reply_memory.held_bytes)
         parts = Parts(
-            image, topics, replicas, groups, ProducerIds(store), reply_memory, reads, clock, cluster.answering
+            image,
+            topics,
+            replicas,
+            groups,
+            ProducerIds(store),
+            reply_memory,
+            reads,
+            clock,
+            cluster.answering,
+            cluster.operations,
         )
         handlers = handlers_of(parts, settings)
         forwarding = Forwarding(lambda: cluster.controller is not None, cluster.calls)

@@ -24,9 +24,11 @@ from penstock.cluster.deaths import Deaths
 from penstock.cluster.isr_changes import IsrChanges, Standing
 from penstock.cluster.member import Member
 from penstock.cluster.metadata import Metadata
+from penstock.cluster.operations import Operations
 from penstock.cluster.publishing import Publishing
 from penstock.cluster.reading import TopicDefaults
 from penstock.cluster.topics import NewTopicDefaults, Topics
+from penstock.cluster.upkeep import Upkeep
 from penstock.config.address import Address
 from penstock.config.settings import Settings
 from penstock.coordination.controller_election import Office
@@ -64,6 +66,7 @@ class ClusterNode:
         defaults = NewTopicDefaults(settings.topics.num_partitions, settings.topics.default_replication_factor)
         self.topics = Topics(store, self.image, defaults, self.calls)
         self.member = Member(store, self.node_id, self.metadata, self._take_office)
+        self.operations = Operations(self.image, self.topics, lambda: self.controller)
         self.isr_changes = IsrChanges(self._standing, self.calls)
         self.answering = Answering(self.member, self.metadata, self.topics, self._log_end)
         # Of this broker's replicas; set when there are any.
@@ -143,6 +146,7 @@ class ClusterNode:
         for node_id, broker_epoch in self._deaths.found.items():
             controller.tell(BrokerFoundDead(node_id, broker_epoch))
         await self.topics.take_office(controller, nodes.unfinished)
+        Upkeep(controller, self.image, self.topics, self.operations, self._clock)
         return controller
 
     def _standing(self) -> Standing:

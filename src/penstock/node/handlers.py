@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from penstock.broker.api import Handler
 from penstock.broker.apis.alter_configs import AlterConfigs
+from penstock.broker.apis.alter_partition_reassignments import AlterPartitionReassignments
 from penstock.broker.apis.api_versions import ApiVersions
 from penstock.broker.apis.consumer_group_describe import ConsumerGroupDescribe
 from penstock.broker.apis.consumer_group_heartbeat import ConsumerGroupHeartbeat
@@ -22,6 +23,7 @@ from penstock.broker.apis.describe_groups import DescribeGroups
 from penstock.broker.apis.describe_log_dirs import DescribeLogDirs
 from penstock.broker.apis.describe_producers import DescribeProducers
 from penstock.broker.apis.describe_topic_partitions import DescribeTopicPartitions
+from penstock.broker.apis.elect_leaders import ElectLeaders
 from penstock.broker.apis.fetch import Fetch
 from penstock.broker.apis.find_coordinator import FindCoordinator
 from penstock.broker.apis.heartbeat import Heartbeat
@@ -31,6 +33,7 @@ from penstock.broker.apis.join_group import JoinGroup
 from penstock.broker.apis.leave_group import LeaveGroup
 from penstock.broker.apis.list_groups import ListGroups
 from penstock.broker.apis.list_offsets import ListOffsets
+from penstock.broker.apis.list_partition_reassignments import ListPartitionReassignments
 from penstock.broker.apis.metadata import Metadata
 from penstock.broker.apis.offset_commit import OffsetCommit
 from penstock.broker.apis.offset_delete import OffsetDelete
@@ -39,6 +42,7 @@ from penstock.broker.apis.offset_for_leader_epoch import OffsetForLeaderEpoch
 from penstock.broker.apis.private import Private
 from penstock.broker.apis.produce import Produce
 from penstock.broker.apis.sync_group import SyncGroup
+from penstock.broker.apis.unregister_broker import UnregisterBroker
 from penstock.broker.config_resources import ConfigResources
 from penstock.broker.config_rows import TopicConfigs
 from penstock.broker.current_leaders import CurrentLeaders
@@ -47,6 +51,7 @@ from penstock.broker.reply_memory import ReplyMemory
 from penstock.clock import Clock
 from penstock.cluster.answering import Answering
 from penstock.cluster.core.image import Image
+from penstock.cluster.operations import Operations
 from penstock.cluster.topics import Topics
 from penstock.config.settings import Settings
 from penstock.coordination.producer_ids import ProducerIds
@@ -67,6 +72,7 @@ class Parts:
     pool: ThreadPoolExecutor
     clock: Clock
     answering: Answering
+    operations: Operations
 
 
 def handlers_of(parts: Parts, settings: Settings) -> list[Handler]:
@@ -110,7 +116,7 @@ def _administration(parts: Parts, settings: Settings) -> Sequence[Handler]:
     image, topics, replicas = parts.image, parts.topics, parts.replicas
     topic_configs = TopicConfigs(settings.log, settings.topic_replication)
     sections = [section for _, section in settings.sections()]
-    resources = ConfigResources(image, topics, topic_configs, settings.node.node_id, sections)
+    resources = ConfigResources(image, topics, parts.operations, topic_configs, sections)
     return [
         CreateTopics(topics, topic_configs),
         DeleteTopics(image, topics),
@@ -123,4 +129,8 @@ def _administration(parts: Parts, settings: Settings) -> Sequence[Handler]:
         DescribeTopicPartitions(image),
         DescribeLogDirs(replicas),
         DescribeProducers(replicas),
+        AlterPartitionReassignments(image, parts.operations),
+        ListPartitionReassignments(parts.operations),
+        ElectLeaders(parts.operations),
+        UnregisterBroker(parts.operations),
     ]

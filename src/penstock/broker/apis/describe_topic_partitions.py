@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Mapping
 from itertools import islice
 
 from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
@@ -13,14 +13,13 @@ from kio.schema.describe_topic_partitions.v0.response import (
     DescribeTopicPartitionsResponseTopic,
 )
 from kio.schema.errors import ErrorCode
-from kio.schema.types import TopicName
+from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
 from penstock.broker.api import NO_THROTTLE, Api, Caller
 from penstock.broker.topic_rows import topic_row
-from penstock.cluster.core.image import Image, TopicImage
+from penstock.cluster.core.image import Image, PartitionImage, TopicImage
 
-_partition_row = partial(DescribeTopicPartitionsResponsePartition, eligible_leader_replicas=(), last_known_elr=())
 # Whatever a client asks for: one answer stays small.
 MAX_PARTITIONS = 2000
 
@@ -45,13 +44,24 @@ class DescribeTopicPartitions:
             if topic is None:
                 rows.append(_missing(name))
                 continue
-            row = _found(topic, first, left)
+            row = self._found(topic, first, left)
             rows.append(row)
             left -= len(row.partitions)
             if first + len(row.partitions) < len(topic.partitions):
                 next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(first + len(row.partitions)))
                 break
         return DescribeTopicPartitionsResponse(throttle_time=NO_THROTTLE, topics=tuple(rows), next_cursor=next_cursor)
+
+    def _found(self, topic: TopicImage, first: int, most: int) -> DescribeTopicPartitionsResponseTopic:
+        page = islice(enumerate(topic.partitions), first, first + most)
+        return topic_row(
+            topic,
+            page,
+            DescribeTopicPartitionsResponseTopic,
+            DescribeTopicPartitionsResponsePartition,
+            self._image.live_epochs,
+            more=_eligible,
+        )
 
     def _wanted(self, request: DescribeTopicPartitionsRequest) -> list[tuple[str, int]]:
         names = sorted({str(row.name) for row in request.topics} or {topic.name for topic in self._image.topics()})
@@ -65,9 +75,11 @@ class DescribeTopicPartitions:
         ]
 
 
-def _found(topic: TopicImage, first: int, most: int) -> DescribeTopicPartitionsResponseTopic:
-    page = islice(enumerate(topic.partitions), first, first + most)
-    return topic_row(topic, page, DescribeTopicPartitionsResponseTopic, _partition_row)
+def _eligible(partition: PartitionImage) -> Mapping[str, object]:
+    return {
+        "eligible_leader_replicas": tuple(map(BrokerId, partition.state.eligible_leaders)),
+        "last_known_elr": tuple(map(BrokerId, partition.state.last_known_eligible_leaders)),
+    }
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:

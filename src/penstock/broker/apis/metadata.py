@@ -41,7 +41,7 @@ class Metadata:
     def start(self, request: MetadataRequest, caller: Caller) -> MetadataResponse | Later[MetadataResponse]:
         address = (caller.local_host, caller.local_port)
         if request.topics is None:
-            return self._response([_found(topic) for topic in self._image.topics()], address)
+            return self._response([self._found(topic) for topic in self._image.topics()], address)
         if self._auto_create and request.allow_auto_topic_creation:
             missing = [
                 row.name
@@ -67,7 +67,7 @@ class Metadata:
             return self._row_by_id(row.topic_id)
         topic = self._image.topic(row.name)
         if topic is not None:
-            return _found(topic)
+            return self._found(topic)
         if refused and row.name in refused:
             return _failed(code_of(refused[row.name]), row.name, None)
         try:
@@ -78,7 +78,17 @@ class Metadata:
 
     def _row_by_id(self, topic_id: UUID | None) -> MetadataResponseTopic:
         topic = None if topic_id is None else self._image.topic_by_id(topic_id)
-        return _found(topic) if topic is not None else _failed(ErrorCode.unknown_topic_id, None, topic_id)
+        return self._found(topic) if topic is not None else _failed(ErrorCode.unknown_topic_id, None, topic_id)
+
+    def _found(self, topic: TopicImage) -> MetadataResponseTopic:
+        return topic_row(
+            topic,
+            enumerate(topic.partitions),
+            MetadataResponseTopic,
+            MetadataResponsePartition,
+            self._image.live_epochs,
+            no_leader=ErrorCode.leader_not_available,
+        )
 
     def _response(self, rows: list[MetadataResponseTopic], address: tuple[str, int]) -> MetadataResponse:
         return MetadataResponse(
@@ -100,10 +110,6 @@ def broker_row(broker: BrokerImage, address: tuple[str, int]) -> MetadataRespons
     """A broker without an advertised address is where the client reached it."""
     host, port = (broker.host, broker.port) if broker.host else address
     return MetadataResponseBroker(node_id=BrokerId(broker.node_id), host=host, port=i32(port), rack=broker.rack)
-
-
-def _found(topic: TopicImage) -> MetadataResponseTopic:
-    return topic_row(topic, enumerate(topic.partitions), MetadataResponseTopic, MetadataResponsePartition)
 
 
 def _failed(code: ErrorCode, name: TopicName | None, topic_id: UUID | None) -> MetadataResponseTopic:

@@ -1,0 +1,112 @@
+"""What an operator asks of the controller: replicas that move, leaders that are elected, brokers that leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from penstock.cluster.controller import ActiveController
+from penstock.cluster.core.drain import drain
+from penstock.cluster.core.effects import Answer, Row
+from penstock.cluster.core.events import (
+    AlterReassignments,
+    ElectLeaders,
+    ReassignmentWish,
+    Request,
+    SetDraining,
+    UnregisterBroker,
+)
+from penstock.cluster.core.image import Image
+from penstock.cluster.core.plan import Move, PlacedPartition
+from penstock.cluster.core.reassignment import reassignments, target_of
+from penstock.cluster.core.view import PartitionKey
+from penstock.cluster.topics import Topics
+from penstock.coordination.paths import PartitionState
+from penstock.errors import PenstockError, Problem, Refused
+from penstock.later import Later
+
+Rows = Sequence[Row]
+_NOT_CONTROLLER = Refused(Problem.NOT_CONTROLLER, "this broker is not the controller")
+
+
+class Operations:
+    """Everything is refused with NOT_CONTROLLER where another broker decides."""
+
+    def __init__(self, image: Image, topics: Topics, controller: Callable[[], ActiveController | None]) -> None:
+        self._image = image
+        self._topics = topics
+        self._controller = controller
+
+    def reassign(self, wishes: Sequence[ReassignmentWish]) -> Later[Rows | Refused]:
+        """A row for each wish, at its position."""
+        return self._ask(lambda request_id: AlterReassignments(request_id, tuple(wishes))).map(_rows)
+
+    def reassignments(self, keys: Sequence[PartitionKey] | None) -> Mapping[PartitionKey, PartitionState] | Refused:
+        """Those under way, of these partitions or of all."""
+        controller = self._controller()
+        return _NOT_CONTROLLER if controller is None else reassignments(controller.view, keys)
+
+    def elect(self, partitions: Sequence[PartitionKey] | None, unclean: bool) -> Later[Rows | Refused]:
+        """A row for each partition; for all that need it if none are named."""
+        keys = None if partitions is None else tuple(partitions)
+        return self._ask(lambda request_id: ElectLeaders(request_id, keys, unclean)).map(_rows)
+
+    def unregister(self, node_id: int) -> Later[Refused | None]:
+        return self._ask(lambda request_id: UnregisterBroker(request_id, node_id)).map(lambda answer: answer.refusal)
+
+    def draining(self, node_id: int) -> bool | Refused:
+        """Whether the broker is being emptied."""
+        controller = self._controller()
+        if controller is None:
+            return _NOT_CONTROLLER
+        state = controller.view.broker(node_id).state
+        if state is None:
+            return Refused(Problem.BROKER_NOT_REGISTERED, f"broker {node_id} is not known")
+        return state.draining
+
+    async def drain(self, node_id: int, draining: bool) -> Refused | None:
+        """No new replicas go to it, and those that are there leave. Nothing is changed if some of them could not."""
+        if self._controller() is None:
+            return _NOT_CONTROLLER
+        moves: Sequence[Move] = ()
+        if draining:
+            try:
+                moves = drain(self._topics.brokers(), self.placed(), node_id).moves
+            except PenstockError as error:
+                return Refused.by(error)
+        answer = await self._ask(lambda request_id: SetDraining(request_id, node_id, draining)).wait()
+        if answer.refusal is not None or not moves:
+            return answer.refusal
+        return await self.move(moves)
+
+    async def move(self, moves: Sequence[Move]) -> Refused | None:
+        """The first refusal, if there is one; the others move all the same."""
+        wishes = [ReassignmentWish(PartitionKey(move.topic, move.partition), move.replicas) for move in moves]
+        rows = await self.reassign(wishes).wait()
+        if isinstance(rows, Refused):
+            return rows
+        return next((row.refusal for row in rows if row.refusal is not None), None)
+
+    def placed(self) -> list[PlacedPartition]:
+        """All partitions as planning wants them, without their sizes."""
+        return [
+            PlacedPartition(
+                topic.name,
+                index,
+                target_of(partition.state),
+                partition.isr,
+                min_isr=partition.state.min_insync_replicas,
+                moving=bool(partition.state.adding or partition.state.removing),
+            )
+            for topic in self._image.topics()
+            for index, partition in enumerate(topic.partitions)
+        ]
+
+    def _ask(self, request_of: Callable[[int], Request]) -> Later[Answer]:
+        controller = self._controller()
+        if controller is None:
+            return Later.of(Answer(0, _NOT_CONTROLLER))
+        return controller.ask(request_of)
+
+
+def _rows(answer: Answer) -> Rows | Refused:
+    return answer.rows if answer.refusal is None else answer.refusal
