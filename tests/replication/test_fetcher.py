@@ -153,6 +153,22 @@ def test_a_follower_behind_the_start_of_the_leader_begins_anew_there() -> None:
     run(2, use)
 
 
+def test_a_new_replica_of_a_log_that_starts_within_a_batch_has_that_batch() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1))
+        assert await cluster[1].write(b"a", b"b").wait() is None
+        assert await cluster[1].write(b"c", b"d", b"e").wait() is None
+        assert await cluster[1].replicas.delete_records("orders", 0, 3) == 3
+        state = cluster.nodes[0].state
+        await cluster.decide(type(state)(1, 0, (1,), (1, 2), adding=(2,)))
+        await cluster.until(lambda: cluster.nodes[0].state.isr == (1, 2))
+        log = cluster[2].partition.log
+        await cluster.until(lambda: (log.start_offset, log.end_offset) == (3, 5))
+        await cluster.until_same(1, 2)
+
+    run(2, use)
+
+
 def test_what_is_deleted_at_the_leader_is_deleted_everywhere() -> None:
     async def use(cluster: Cluster) -> None:
         await cluster.decide(led_by(1, 1, 2))

@@ -108,6 +108,9 @@ class FollowerLogs:
         headers: Sequence[BatchHeader],
     ) -> bool:
         log, now_ms, taken = partition.log, self._clock.now_ms(), True
+        if headers and log.start_offset == log.end_offset and headers[0].base_offset < log.end_offset:
+            self._begin_with(partition, following, step, bytes(records), headers)
+            return True
         admitted = _admitted(following, headers)
         if admitted:
             try:
@@ -124,6 +127,18 @@ class FollowerLogs:
         if start is not None and partition not in self._moving:
             self._move_start(partition, start)
         return taken
+
+    def _begin_with(
+        self, partition: Partition, following: Following, step: Append, records: bytes, headers: Sequence[BatchHeader]
+    ) -> None:
+        """The leader's log starts within a batch, which an empty one can only have if it starts where that does."""
+
+        def begun(_: Partition) -> None:
+            if partition.following is following and partition.log.failure is None:
+                self._append(partition, following, step, memoryview(records), headers)
+            self._settled(partition)
+
+        self._settling.begin(partition, partial(restart_at, partition.log, headers[0].base_offset), begun)
 
     def _move_start(self, partition: Partition, start: int) -> None:
         self._moving.add(partition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from penstock.disk.interface import write_fully
@@ -45,16 +46,37 @@ def append_replicated(log: LogState, data: memoryview, headers: Sequence[BatchHe
 
 def _segment_for(log: LogState, header: BatchHeader, now_ms: int) -> Segment:
     segment = log.active
-    if segment is not None and (not segment.size or _fits(log, segment, segment.size, header)):
-        if not segment.size:
+    if segment is not None and not segment.size:
+        if segment.base_offset == header.base_offset:
             segment.created_ms = now_ms
-        if now_ms - segment.created_ms < log.settings.segment_ms:
             return segment
+        _drop_empty(log, segment)
+    elif segment is not None and _fits(log, segment, segment.size, header):
+        is_old = now_ms - segment.created_ms >= log.settings.segment_ms
+        if not is_old:
+            return segment
+    end_offset = log.end_offset
     try:
+        # Within a segment offsets may be missing, but not before its first batch.
+        log.end_offset = header.base_offset
         return log.roll(now_ms)
     except OSError as error:
         text = f"a new segment in {log.directory} cannot be made: {error}"
         raise PenstockError(Problem.STORAGE_FAILED, text) from error
+    finally:
+        log.end_offset = end_offset
+
+
+def _drop_empty(log: LogState, segment: Segment) -> None:
+    """Nothing was ever in it, and what comes now does not begin where it does."""
+    log.segments.remove(segment)
+    log.commit.drop([segment])
+    log.active = None
+    log.stage = None
+    log.forget_tail()
+    segment.release()
+    with suppress(OSError):
+        segment.remove_files()
 
 
 def _fits(log: LogState, segment: Segment, size: int, header: BatchHeader) -> bool:
@@ -86,6 +108,8 @@ def _write(log: LogState, run: _Run) -> None:
         except OSError as second:
             log.fail(f"a failed write ({error}) could not be undone: {second}")
             raise log.failed_error() from second
+        if not position and run.segment.base_offset != log.end_offset:
+            _drop_empty(log, run.segment)
         text = f"what the leader sent could not be written to {log.directory}: {error}"
         raise PenstockError(Problem.STORAGE_FAILED, text) from error
 
@@ -98,6 +122,8 @@ def _record(log: LogState, run: _Run, now_ms: int) -> None:
         base_offset, size, position = header.base_offset, header.size, segment.size
         if base_offset != log.end_offset:
             segment.gaps = True
+            # Places in the tail are found by offset, and none may be missing there.
+            log.forget_tail()
         if header.leader_epoch != log.latest_epoch:
             log.epochs.assign(header.leader_epoch, base_offset)
             log.latest_epoch = log.epochs.latest

@@ -1,0 +1,73 @@
+"""A log that also takes what another replica has, and begins anew where that one says."""
+
+from __future__ import annotations
+
+from tests.storage.batches import batch_of
+from tests.storage.journaled_log import JournaledLog
+from tests.storage.log_model import Sent
+
+from penstock.errors import PenstockError, Problem
+from penstock.storage.replica_append import append_replicated
+from penstock.storage.restart import restart_at
+from penstock.wire.batch import stamp
+from penstock.wire.received_batches import received_batches
+
+
+class ReplicaLog(JournaledLog):
+    def replicate(self, batches: list[tuple[int, int, int]], epochs: int) -> None:
+        """Several batches at once; the last of them begins `epochs` more."""
+        if self.failed:
+            return
+        data, sent = bytearray(), []
+        offset = self.log.end_offset
+        for place, (records, size, producer_id) in enumerate(batches):
+            if place == len(batches) - 1:
+                self.epoch += epochs
+            self.numbers += 1
+            sequence = self.sequences.get(producer_id, -1) + 1 if producer_id >= 0 else -1
+            batch = bytearray(
+                batch_of(
+                    *[b"%d" % self.numbers, *[b"x" * size] * (records - 1)],
+                    timestamp_ms=self.now_ms,
+                    producer_id=producer_id,
+                    producer_epoch=0 if producer_id >= 0 else -1,
+                    base_sequence=sequence,
+                )
+            )
+            stamp(batch, offset, self.epoch)
+            last_sequence = sequence + records - 1 if producer_id >= 0 else -1
+            sent.append(Sent(offset, offset + records, bytes(batch), producer_id, last_sequence))
+            if producer_id >= 0:
+                self.sequences[producer_id] = last_sequence
+            data += batch
+            offset += records
+        # From now on they may be found, even if the power fails before anybody is told.
+        self.sent.update({each.base_offset: each for each in sent})
+        try:
+            append_replicated(self.log, memoryview(data), received_batches(memoryview(data)), self.now_ms)
+        except PenstockError as error:
+            assert error.problem is Problem.STORAGE_FAILED
+            self.failed = self.log.failure is not None
+        else:
+            assert self.log.end_offset == offset
+        self.sent = {base: each for base, each in self.sent.items() if base < self.log.end_offset}
+        self.sequences = {entry.producer_id: entry.last_sequence for entry in self.log.producers()}
+
+    def restart(self, offset: int) -> None:
+        if self.failed:
+            return
+        # Until it returns it may be as it was, or empty.
+        empty_at = max(offset, self.log.end_offset)
+        self.must = 0
+        self.possible_start = max(self.possible_start, empty_at)
+        self.certain_start = min(self.certain_start, offset)
+        try:
+            restart_at(self.log, offset)
+        except PenstockError as error:
+            assert error.problem is Problem.STORAGE_FAILED
+            self.failed = True
+            return
+        assert (self.log.start_offset, self.log.end_offset, self.log.durable_offset) == (offset, offset, offset)
+        self.sent, self.sequences = {}, {}
+        self.must = self.certain_start = self.possible_start = offset
+        self.epoch += 1
