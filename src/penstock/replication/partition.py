@@ -7,6 +7,7 @@ what follows from that. Roles are given in `replication/roles.py`.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from uuid import UUID
 
@@ -21,6 +22,8 @@ from penstock.replication.waiters import NEVER_MS, Committed, CommitWaiters
 from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.log import Appended, Log, Slice
 from penstock.wire.batch import BatchHeader
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["NEVER_MS", "Committed", "Partition"]
 
@@ -71,6 +74,8 @@ class Partition:
         # What an append is refused with.
         self._refused: Refused | None = NOT_LEADING
         self._closed: Refused | None = None
+        # Asked once, because a high watermark moves with every commit.
+        self._tells_all = logger.isEnabledFor(logging.DEBUG)
 
     @property
     def acknowledged_end(self) -> int:
@@ -93,6 +98,7 @@ class Partition:
         self.leader_epoch = leadership.leader_epoch
         self._refused = self._closed
         self.lacks_replicas = not leadership.has_enough_in_sync
+        logger.debug("partition.leading", extra=_place_of(self))
         self._moved_to(leadership.high_watermark)
 
     def follow(self, following: Following, when_durable: Callable[[], None]) -> None:
@@ -100,6 +106,7 @@ class Partition:
         self.let_go(NOT_LEADING)
         self.following, self._when_durable = following, when_durable
         self.leader_epoch = following.leader_epoch
+        logger.debug("partition.following", extra={**_place_of(self), "leader": self.state.leader})
 
     def let_go(self, refused: Refused) -> None:
         """Neither role, for now. Nobody is left waiting: what becomes of what was appended is for others to decide."""
@@ -217,6 +224,8 @@ class Partition:
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
+        if self._tells_all and self.leadership is not None:
+            logger.debug("partition.watermark", extra={**_place_of(self), "offset": offset})
         # A log's durable bytes are those of its last commit, whatever has been appended since it began.
         committed_bytes = self.log.durable_bytes if self.waits_for_sync else self.log.appended_bytes
         readable = max(1, committed_bytes - self._committed_bytes)
@@ -236,3 +245,7 @@ class Partition:
 def _tell(watchers: dict[object, OnProgress], progress: int | None) -> None:
     for on_progress in list(watchers.values()):
         on_progress(progress)
+
+
+def _place_of(partition: Partition) -> dict[str, object]:
+    return {"topic": partition.topic, "partition": partition.index, "leader_epoch": partition.leader_epoch}

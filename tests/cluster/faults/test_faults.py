@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from tests import scale
 from tests.cluster.faults.running import run_scenario
 
@@ -13,7 +14,7 @@ MOST_SECONDS_A_FAULT = 40
 
 
 def nothing_is_lost(name: str, record: Record, *, faults: int, brokers: int, zookeepers: int, pace: list[str]) -> None:
-    options = ["--seed", str(scale.seed()), "--faults", str(faults)]
+    options = ["--seed", str(scale.seed() + brokers), "--faults", str(faults)]
     options += ["--brokers", str(brokers), "--zookeepers", str(zookeepers), *pace]
     seen = run_scenario(name, MODULE, *options, timeout_s=300 + MOST_SECONDS_A_FAULT * faults)
     for fact, value in seen.items():
@@ -22,8 +23,18 @@ def nothing_is_lost(name: str, record: Record, *, faults: int, brokers: int, zoo
     assert seen["faults"] == faults
 
 
+# Sessions of two seconds, so that a short run outlasts some of them.
 BRISK = ["--session-ms", "2000", "--longest-hold-s", "3", "--gap-s", "0.5", "--heal-between", "0.3"]
+STEADY = ["--session-ms", "6000", "--longest-hold-s", "9", "--gap-s", "1.5", "--heal-between", "0.6"]
 
 
-def test_two_faults_of_one_broker(record_property: Record) -> None:
-    nothing_is_lost("one-broker", record_property, faults=2, brokers=1, zookeepers=0, pace=BRISK)
+@pytest.mark.timeout(300)
+def test_eight_faults(record_property: Record) -> None:
+    nothing_is_lost("eight", record_property, faults=8, brokers=3, zookeepers=1, pace=BRISK)
+
+
+@pytest.mark.torture("cluster")
+@pytest.mark.parametrize("brokers", [3, 5])
+def test_three_hundred_faults(brokers: int, record_property: Record) -> None:
+    """In both runs together; chance has another seed in each of them."""
+    nothing_is_lost(f"cluster-{brokers}", record_property, faults=150, brokers=brokers, zookeepers=3, pace=STEADY)

@@ -64,6 +64,10 @@ def watermark_fell(history: History) -> Iterator[Finding]:
             if where == partition and last is not None and end.offset > last:
                 text = f"{end.reader} saw {partition} end at {end.offset}, in the end its watermark is {last}"
                 yield Finding("watermark went back", text, (end, *(log.replica for log in logs)))
+        for (where, broker, _, _), mark in marks.items():
+            if where == partition and last is not None and mark.offset > last:
+                text = f"broker {broker} had committed {partition} up to {mark.offset}, in the end it is {last}"
+                yield Finding("watermark went back", text, (mark, *(log.replica for log in logs)))
 
 
 def replicas_differ(history: History) -> Iterator[Finding]:

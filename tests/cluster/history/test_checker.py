@@ -173,6 +173,13 @@ SPOILT: dict[str, tuple[str, list[AnyEvent]]] = {
         "watermark went back",
         [EndSeen(at_ns=1, topic="t", partition=0, reader="r", offset=2), replica(1, 1), batch(1, 0, "x:0")],
     ),
+    "a leader had committed more than there is in the end": (
+        "watermark went back",
+        [
+            Watermark(at_ns=1, topic="t", partition=0, broker=2, leader_epoch=4, offset=2),
+            *(replica(1, 1), batch(1, 0, "x:0")),
+        ],
+    ),
     "replicas differ in one byte": (
         "replicas differ",
         [*ACKED, *(e for n in (1, 2) for e in (replica(n, 2), batch(n, 0, "p:0", "p:1", digest=f"digest-{n}")))],
