@@ -76,7 +76,8 @@ class FaultyFile:
 
     def sync(self) -> None:
         self._disk.being_synced.append(self._path)
-        self._disk.syncs_may_run.wait()
+        if self._disk.held_part in self._path:
+            self._disk.syncs_may_run.wait()
         self._disk.being_synced.remove(self._path)
         with self._disk.operation("sync", self._path):
             self._file.sync()
@@ -98,6 +99,8 @@ class FaultyDisk:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
+        # Whose syncs wait: all, unless a part of their paths is given.
+        self.held_part = ""
         self._lock = threading.RLock()
         self._failures: list[_Failure] = []
         self._counts: Counter[tuple[str, str]] = Counter()
@@ -126,6 +129,10 @@ class FaultyDisk:
     def make_room(self) -> None:
         with self._lock:
             self.room.left_bytes = None
+
+    def hold_syncs_of(self, path_part: str) -> None:
+        self.held_part = path_part
+        self.syncs_may_run.clear()
 
     def fail(
         self, operation: str, number: int = errno.EIO, *, path_part: str = "", bug: Exception | None = None

@@ -135,17 +135,18 @@ class Broker:
         for other in others:
             self.peers.forget(other)
 
-    def write(self, *values: bytes) -> Later[Refused | None]:
+    def write(self, *values: bytes, partition: int = 0) -> Later[Refused | None]:
         """As with acks=all."""
-        partition = self.partition
+        written = self.replicas.find(TOPIC, partition)
+        assert isinstance(written, Partition)
         batch = build_batch(
             [Record(place, self.cluster.clock.now_ms(), None, value) for place, value in enumerate(values)]
         )
-        appended = self.replicas.append(partition, memoryview(batch))
+        appended = self.replicas.append(written, memoryview(batch))
         if isinstance(appended, Refused):
             return Later.of(appended)
         assert isinstance(appended, Appended)
-        return partition.when_committed(appended.next_offset)
+        return written.when_committed(appended.next_offset)
 
     def values(self) -> dict[int, bytes]:
         return contents(self.partition.log)

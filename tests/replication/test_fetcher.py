@@ -6,19 +6,27 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from random import Random
 
-from tests.replication.brokers import Cluster, cluster_of, led_by
+from tests.replication.brokers import SETTINGS, Cluster, cluster_of, led_by
 
 from penstock.config.log import LogSettings
+from penstock.config.replication import ReplicationSettings
 from penstock.errors import Problem, Refused
 
 OS = LogSettings(flush_policy="os")
+WAIT_MS = 10_000
+
+
+PATIENT = ReplicationSettings(replica_fetch_wait_max_ms=10_000, replica_lag_time_max_ms=30_000)
 
 
 def run(
-    count: int, use: Callable[[Cluster], Coroutine[object, object, None]], log_settings: LogSettings | None = None
+    count: int,
+    use: Callable[[Cluster], Coroutine[object, object, None]],
+    log_settings: LogSettings | None = None,
+    settings: ReplicationSettings = SETTINGS,
 ) -> None:
     async def life() -> None:
-        async with cluster_of(count, log_settings=log_settings) as cluster:
+        async with cluster_of(count, settings, log_settings) as cluster:
             await use(cluster)
 
     asyncio.run(life())
@@ -140,11 +148,11 @@ def test_a_follower_behind_the_start_of_the_leader_begins_anew_there() -> None:
     async def use(cluster: Cluster) -> None:
         await cluster.decide(led_by(1, 1, 2))
         assert await cluster[1].write(b"a", b"b").wait() is None
-        cluster[2].cut_off(1)
+        await cluster[2].kill()
         assert await cluster[1].write(b"c", b"d").wait() is None
         assert await cluster[1].write(b"e").wait() is None
-        assert await cluster[1].replicas.delete_records("orders", 0, 4) == 4
-        cluster.tell_brokers()
+        assert await cluster[1].replicas.delete_records("orders", 0, 4, WAIT_MS) == 4
+        await cluster[2].start()
         await cluster.until(lambda: cluster[2].partition.log.end_offset == 5)
         assert cluster[2].partition.log.start_offset == 4
         await cluster.until(lambda: cluster.nodes[0].state.isr == (1, 2))
@@ -158,7 +166,7 @@ def test_a_new_replica_of_a_log_that_starts_within_a_batch_has_that_batch() -> N
         await cluster.decide(led_by(1, 1))
         assert await cluster[1].write(b"a", b"b").wait() is None
         assert await cluster[1].write(b"c", b"d", b"e").wait() is None
-        assert await cluster[1].replicas.delete_records("orders", 0, 3) == 3
+        assert await cluster[1].replicas.delete_records("orders", 0, 3, WAIT_MS) == 3
         state = cluster.nodes[0].state
         await cluster.decide(type(state)(1, 0, (1,), (1, 2), adding=(2,)))
         await cluster.until(lambda: cluster.nodes[0].state.isr == (1, 2))
@@ -174,10 +182,44 @@ def test_what_is_deleted_at_the_leader_is_deleted_everywhere() -> None:
         await cluster.decide(led_by(1, 1, 2))
         assert await cluster[1].write(b"a", b"b").wait() is None
         assert await cluster[1].write(b"c").wait() is None
-        await cluster[1].replicas.delete_records("orders", 0, 2)
-        await cluster.until(lambda: cluster[2].partition.log.start_offset == 2)
+        assert await cluster[1].replicas.delete_records("orders", 0, 2, WAIT_MS) == 2
+        assert cluster[2].partition.log.start_offset == 2
+        cluster[2].cut_off(1)
+        refused = await cluster[1].replicas.delete_records("orders", 0, 3, 1)
+        assert isinstance(refused, Refused) and refused.problem is Problem.REQUEST_TIMED_OUT
 
     run(2, use)
+
+
+def test_a_partition_that_is_new_to_a_fetcher_does_not_wait_as_long_as_the_others_do() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2))
+        assert await cluster[1].write(b"a").wait() is None
+        # Its fetch is held by the leader now.
+        await asyncio.sleep(0.1)
+        await cluster.decide(led_by(1, 1, 2), partition=1)
+        began = asyncio.get_running_loop().time()
+        assert await cluster[1].write(b"b", partition=1).wait() is None
+        assert asyncio.get_running_loop().time() - began < PATIENT.replica_fetch_wait_max_ms / 2000
+
+    run(2, use, settings=PATIENT)
+
+
+def test_one_that_waits_for_its_disk_does_not_hold_up_the_others() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2))
+        await cluster.decide(led_by(1, 1, 2), partition=1)
+        for partition in (0, 1):
+            assert await cluster[1].write(b"a", partition=partition).wait() is None
+        cluster[2].disk.hold_syncs_of("/partition-0/")
+        held = cluster[1].write(b"x" * 100_000)
+        for _ in range(5):
+            assert await cluster[1].write(b"y" * 100_000, partition=1).wait() is None
+        assert not held.done
+        cluster[2].disk.syncs_may_run.set()
+        assert await held.wait() is None
+
+    run(2, use, settings=PATIENT)
 
 
 def test_below_min_isr_nothing_is_committed() -> None:

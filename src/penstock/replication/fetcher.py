@@ -7,6 +7,9 @@ import logging
 from typing import NamedTuple
 from uuid import UUID
 
+from kio.schema.api_versions.v0.request import ApiVersionsRequest
+from kio.schema.api_versions.v0.response import ApiVersionsResponse
+
 from penstock.clock import Clock
 from penstock.cluster.core.throttle import Throttle
 from penstock.config.replication import ReplicationSettings
@@ -15,7 +18,7 @@ from penstock.replication.core.following import RETRY_MS, Fetch, Following
 from penstock.replication.follower_logs import FollowerLogs
 from penstock.replication.partition import Partition
 from penstock.rpc.alarm import Alarm
-from penstock.rpc.core.call import fetch_call
+from penstock.rpc.core.call import call_of, fetch_call
 from penstock.rpc.core.fetch_session import FetchSession
 from penstock.rpc.core.unanswered import Unanswered
 from penstock.rpc.peers import Peers, Purpose
@@ -69,6 +72,8 @@ class Fetcher:
         self._unsynced: set[Key] = set()
         self._resting: dict[Key, int] = {}
         self._asked: dict[Key, Asked] | None = None
+        # The leader may hold what was asked for a long time.
+        self._is_long = False
         self._armed = False
         self._held_until_ms: int | None = None
         self._alarm = Alarm(clock, lambda _: self._pump())
@@ -94,9 +99,20 @@ class Fetcher:
 
     def go_on(self, partition: Partition) -> None:
         """What held it up may be over."""
+        key = _key(partition)
         if partition.acknowledged_end == partition.log.end_offset:
-            self._unsynced.discard(_key(partition))
-        self._arm()
+            self._unsynced.discard(key)
+        if self._asked is None:
+            self._arm()
+        elif self._is_long and partition.settled.is_set() and not self._is_asked(key, partition):
+            # It would wait as long as the others do.
+            self._is_long = False
+            nudge = call_of(ApiVersionsRequest(), ApiVersionsResponse)
+            self._peers.call(self.leader, Purpose.REPLICATION, nudge, ANSWER_WITHIN_MS)
+
+    def _is_asked(self, key: Key, partition: Partition) -> bool:
+        asked = None if self._asked is None else self._asked.get(key)
+        return asked is not None and asked.following is partition.following
 
     def close(self) -> None:
         self._partitions.clear()
@@ -155,7 +171,7 @@ class Fetcher:
         return asked, left_out
 
     def _ask(self, asked: dict[Key, Asked], max_wait_ms: int) -> None:
-        self._asked = asked
+        self._asked, self._is_long = asked, max_wait_ms > HOLD_MS
         session_id, session_epoch, topics, forgotten = self._session.ask()
         request = FetchRequest(
             *self._self,

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
-from penstock.clock import Clock
+from penstock.clock import Clock, sleep
 from penstock.cluster.core.image import INTERNAL_TOPICS, TopicImage
-from penstock.config.log import LogSettings
 from penstock.disk.interface import Space
 from penstock.errors import PenstockError, Problem, Refused
 from penstock.replication.flusher import Flusher
@@ -34,6 +33,8 @@ _BUSY = Refused(
     "again",
 )
 TOO_FEW_REPLICAS = Refused(Problem.NOT_ENOUGH_REPLICAS, "fewer replicas than min.insync.replicas are in sync")
+# Followers say with each fetch where their logs start.
+_LOOK_AGAIN_MS = 20
 # Of partitions whose replicas are on other brokers.
 _ELSEWHERE = Refused(Problem.NOT_LEADER, "this broker has no replica of the partition")
 
@@ -160,7 +161,14 @@ class Replicas:
                     rows[index] = _ELSEWHERE
                     gone.append(row)
         await self._close(gone, Refused(Problem.NOT_LEADER, f"this broker is no replica of {topic.name} any more"))
-        await self._change_settings([row for row in rows if isinstance(row, Partition)], settings)
+        changed = [row for row in rows if isinstance(row, Partition) and row.log.settings != settings]
+        for partition in changed:
+            partition.log.settings = settings
+            partition.on_settings_changed(self._clock.now_ms())
+            if partition.waits_for_sync:
+                self._flusher.request(partition)
+        # With flush.policy=acked, what was shown under `os` is on disk before the change is answered.
+        await self._flusher.durable([partition for partition in changed if partition.waits_for_sync])
         missing = [i for i, is_here in enumerate(here) if is_here and not (i < len(rows) and _is_open(rows[i]))]
         # All or none: a partition that clients can find takes writes, which nothing may take back.
         logs = await self._logs.open(topic, missing, settings)
@@ -175,16 +183,6 @@ class Replicas:
         self._names[topic.id] = topic.name
         if gone:
             await self._logs.remove(topic.name, [partition.index for partition in gone])
-
-    async def _change_settings(self, partitions: Sequence[Partition], settings: LogSettings) -> None:
-        changed = [partition for partition in partitions if partition.log.settings != settings]
-        for partition in changed:
-            partition.log.settings = settings
-            partition.on_settings_changed(self._clock.now_ms())
-            if partition.waits_for_sync:
-                self._flusher.request(partition)
-        # With flush.policy=acked, what was shown under `os` is on disk before the change is answered.
-        await self._flusher.durable([partition for partition in changed if partition.waits_for_sync])
 
     async def drop_topic(self, name: str) -> None:
         """Nobody waits on it any more when this returns; its files are gone or set aside, or go at the next start."""
@@ -214,8 +212,8 @@ class Replicas:
 
     # Administration
 
-    async def delete_records(self, topic: str, index: int, before_offset: int) -> int | Refused:
-        """The partition's new start offset; -1 stands for the high watermark."""
+    async def delete_records(self, topic: str, index: int, before_offset: int, timeout_ms: int = 0) -> int | Refused:
+        """The start offset that all live replicas have at least reached; -1 stands for the high watermark."""
         partition = self.leader(topic, index)
         if isinstance(partition, Refused):
             return partition
@@ -232,7 +230,8 @@ class Replicas:
             await asyncio.get_running_loop().run_in_executor(self._pool, partition.log.write_start, wanted)
         except PenstockError as error:
             return Refused.by(error)
-        return partition.log.move_start(wanted)
+        partition.log.move_start(wanted)
+        return await _deleted_everywhere(partition, wanted, self._clock, timeout_ms)
 
     @property
     def directory(self) -> str:
@@ -287,3 +286,14 @@ def epoch_problem(partition: Partition, current_leader_epoch: int) -> Refused | 
 
 def _is_open(row: Partition | Refused) -> bool:
     return isinstance(row, Partition)
+
+
+async def _deleted_everywhere(partition: Partition, wanted: int, clock: Clock, timeout_ms: int) -> int | Refused:
+    deadline_ms = clock.now_ms() + timeout_ms
+    while (leadership := partition.leadership) is not None:
+        if (low_watermark := leadership.low_watermark()) >= wanted:
+            return low_watermark
+        if clock.now_ms() >= deadline_ms:
+            return Refused(Problem.REQUEST_TIMED_OUT, "followers have not deleted it yet; they will")
+        await sleep(clock, _LOOK_AGAIN_MS)
+    return NOT_LEADING

@@ -10,7 +10,7 @@ from kio.schema.delete_records.v2.response import (
 )
 from kio.static.primitive import i64
 
-from penstock.broker.api import NO_THROTTLE, Api, Caller
+from penstock.broker.api import NO_THROTTLE, Api, Caller, milliseconds
 from penstock.broker.error_codes import NONE, code_of
 from penstock.errors import Refused
 from penstock.later import Later, awaiting
@@ -18,7 +18,7 @@ from penstock.replication.replicas import Replicas
 
 
 class DeleteRecords:
-    """The new start is on disk when the answer comes; the space is freed segment by segment."""
+    """The new start is on disk, with all live replicas, when the answer comes; space is freed segment by segment."""
 
     api = Api(key=21, versions=(0, 2))
 
@@ -31,12 +31,12 @@ class DeleteRecords:
     async def _delete_all(self, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
         topics = []
         for topic in request.topics:
-            rows = [await self._delete(topic.name, row) for row in topic.partitions]
+            rows = [await self._delete(topic.name, row, milliseconds(request.timeout)) for row in topic.partitions]
             topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=tuple(rows)))
         return DeleteRecordsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics))
 
-    async def _delete(self, topic: str, row: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
-        start_offset = await self._replicas.delete_records(topic, row.partition_index, row.offset)
+    async def _delete(self, topic: str, row: DeleteRecordsPartition, timeout_ms: int) -> DeleteRecordsPartitionResult:
+        start_offset = await self._replicas.delete_records(topic, row.partition_index, row.offset, timeout_ms)
         return DeleteRecordsPartitionResult(
             partition_index=row.partition_index,
             low_watermark=i64(-1 if isinstance(start_offset, Refused) else start_offset),
