@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 import penstock
 
-COMMANDS = ("serve", "topic", "group", "log", "consume", "produce")
+COMMANDS = ("serve", "dev-cluster", "topic", "group", "log", "consume", "produce")
 
 
 class Commands(TyperGroup):
@@ -22,7 +22,7 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        command = typer.main.get_command(import_module(f"penstock.cli.{cmd_name}").app)
+        command = typer.main.get_command(import_module(f"penstock.cli.{cmd_name.replace('-', '_')}").app)
         command.name = cmd_name
         return command
 
