@@ -76,7 +76,7 @@ def test_racks_of_one_size_do_not_make_it_uneven(rack_count: int, partition_coun
     assert spread(replica_counts(placed), brokers) <= 2
 
 
-@pytest.mark.parametrize(("partition_count", "replication_factor"), [(1, 1), (1, 3), (3, 2), (4, 3)])
+@pytest.mark.parametrize(("partition_count", "replication_factor"), [(1, 1), (1, 3), (3, 2), (4, 3), (8, 3)])
 def test_many_small_topics_are_even_together(partition_count: int, replication_factor: int) -> None:
     brokers = flat(7)
     for _ in range(60):

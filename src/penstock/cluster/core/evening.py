@@ -28,8 +28,8 @@ class Policy(Protocol):
     def wanted(self, giver_load: int, taker_load: int, replicas_apart: int) -> Wanted | None:
         """None: nothing should go between brokers with these loads; the giver has so many replicas more.
 
-        When the giver has less and the taker has more, then limit and cap are no higher, and None stays None. What is
-        moved within the cap leaves the two loads closer together, so that moving ends.
+        When the giver has less and the taker has more, then limit and cap are no higher, and None stays None. Within
+        the limit neither passes the mean load; within the cap the two come closer together, so that moving ends.
         """
 
 
@@ -87,7 +87,7 @@ class Evening:
             order = chain(range(start, end), range(start - 1, -1, -1))
         for position in order:
             index = rows[position][1]
-            if taker not in self._layout.replicas[index] and self._layout.has_room(taker, index):
+            if self._layout.may_replace(index, giver, taker):
                 return index
         return None
 
@@ -96,20 +96,19 @@ class Evening:
         weight = self._offers.moved(index, giver, taker)
         self.load[giver] -= weight
         self.load[taker] += weight
-        newly_offered = [
-            (other, domain)
+        offered_again = [
+            (other, self._offers.offer_again(index, other, giver, taker))
             for other in self._layout.replicas[index]
             if other != taker and other in self.load
-            for domain in self._offers.offer_again(index, other)
         ]
         for pairs in (self._within_limit, self._within_cap):
-            # Limits let nothing pass the mean.
+            # Within the limit only those above the mean give, and only those below it take.
             if pairs is self._within_cap or self.load[taker] > self.mean:
                 pairs.reopen_giver(taker)
             if pairs is self._within_cap or self.load[giver] < self.mean:
                 pairs.reopen_taker(giver)
-            for other, domain in newly_offered:
-                pairs.reopen(other, self._layout.fleet.members(domain))
+            for other, possible in offered_again:
+                pairs.reopen(other, possible)
 
 
 class _OpenPairs:

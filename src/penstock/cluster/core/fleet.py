@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -52,9 +52,6 @@ class Fleet:
             broker.node_id: Domain(broker.rack, broker.machine if shared[broker.machine] > 1 else None)
             for broker in self.brokers.values()
         }
-        self._members: dict[Domain, list[int]] = {}
-        for node_id in self.takers:
-            self._members.setdefault(self._domains[node_id], []).append(node_id)
 
     def weight(self, node_id: int) -> float:
         """Of a taker: how much it should get by its free disk; 1.0 for all but those that run short."""
@@ -69,10 +66,6 @@ class Fleet:
 
     def domain(self, node_id: int) -> Domain:
         return self._domains[node_id]
-
-    def members(self, domain: Domain) -> Sequence[int]:
-        """Its takers."""
-        return self._members.get(domain, ())
 
     def crowding(self, domain: Domain, others: Iterable[int]) -> tuple[int, int]:
         """How many of `others` share the rack, and how many the machine.

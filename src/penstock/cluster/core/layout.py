@@ -44,6 +44,14 @@ class Layout:
         others = [other for other in replicas if other != node_id]
         return self.fleet.crowding(domain, others) <= self.fleet.crowding(self.fleet.domain(node_id), others)
 
+    def may_replace(self, index: int, old: int, new: int) -> bool:
+        """Whether the replica on `old` could be on `new`."""
+        return (
+            new not in self.replicas[index]
+            and self.has_room(new, index)
+            and self.may_leave(index, old, self.fleet.domain(new))
+        )
+
     def replace(self, index: int, old: int, new: int) -> None:
         replicas = self.replicas[index]
         replicas[replicas.index(old)] = new

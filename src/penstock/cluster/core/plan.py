@@ -18,10 +18,6 @@ class PlacedPartition:
     # A reassignment is under way: it counts, and no plan touches it.
     moving: bool = False
 
-    @property
-    def name(self) -> str:
-        return f"{self.topic}-{self.partition}"
-
 
 @dataclass(frozen=True, slots=True)
 class Move:
