@@ -82,7 +82,7 @@ class Broker(Member):
         """SIGTERM, after what could be handed over was handed over."""
         self.die()
         self.log.recover(None)
-        self.stopped_cleanly = True
+        self.stopped_cleanly = self.is_clean
 
     def on_life_ended(self) -> None:
         self.replica.resign()

@@ -51,8 +51,9 @@ class Member(Process):
         self.session_id: int | None = None
         self.is_suspended = False
         self.broker_epoch: int | None = None
-        # As long as no life of this process was admitted, what the one before lost is not settled.
-        self._is_clean = self.stopped_cleanly
+        # As long as no life of this process was admitted, what the one before lost is not settled, and no clean stop
+        # settles it.
+        self.is_clean = self.stopped_cleanly
         self._is_admitted = False
         # All partitions have been read since this broker knew that it was admitted: what they say is of this life.
         self.may_lead = False
@@ -118,7 +119,7 @@ class Member(Process):
             return
         self._is_committing = True
         path = registration_path(self.name)
-        registration = Registration("h", 1, f"m{self.name}", None, self.directory_id, self._is_clean)
+        registration = Registration("h", 1, f"m{self.name}", None, self.directory_id, self.is_clean)
         changes: list[Change] = [] if stale is None else [Remove(path, stale.version)]
 
         def done(answer: Any) -> None:
@@ -173,7 +174,7 @@ class Member(Process):
 
     def _note_admission(self) -> None:
         if self.broker_epoch is not None and self.live.get(self.name) == self.broker_epoch:
-            self._is_admitted = self._is_clean = True
+            self._is_admitted = self.is_clean = True
 
     def _on_partitions_read(self, nodes: dict[str, Node] | None, admitted: bool) -> None:
         self._is_reading = False
