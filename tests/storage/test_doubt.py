@@ -93,6 +93,19 @@ def test_with_os_nobody_waits_for_it() -> None:
     assert watched.count("write", ".log") == 0
 
 
+def test_with_os_the_first_sync_makes_up_for_it() -> None:
+    disk = PowerCutDisk()
+    settings = replace(SETTINGS, flush_policy="os")
+    log = opened(disk, settings)
+    written(log, 20)
+    sync_in_vain(log, disk)
+    again = opened(disk, settings)
+    assert again.synced_offset == 0
+    assert again.close() is None
+    disk.cut_power(NothingKept())
+    assert list(contents(opened(disk, settings))) == list(range(20))
+
+
 def test_what_was_synced_once_does_not_speak_for_what_took_its_place() -> None:
     disk = PowerCutDisk()
     log = opened(disk)

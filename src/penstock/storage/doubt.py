@@ -10,13 +10,14 @@ in memory that could differ from the disk.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 import crc32c
 
-from penstock.disk.interface import Disk, read_whole, write_fully
+from penstock.disk.interface import Disk, File, read_whole, write_fully
 from penstock.storage.scan import SCAN_BYTES
 from penstock.storage.segment import Segment
 
@@ -68,15 +69,31 @@ def remove_mark(disk: Disk, directory: str) -> None:
         disk.remove(f"{directory}/{MARK_NAME}")
 
 
-def write_again(changed: Iterable[tuple[Segment, int]], mark: SyncedMark | None) -> None:
-    """Of segments, from a position on, what the mark does not speak for. Raises OSError."""
+class Doubtful(NamedTuple):
+    """Bytes of a segment that are in the page cache and perhaps not on disk, whatever the next sync says."""
+
+    segment: Segment
+    position: int
+    end: int
+
+    def writing_again(self) -> Callable[[], None]:
+        """To be called, blocking, before that sync; raises OSError. The file is open from now on."""
+        return partial(_write_again, self.segment.file(), self.position, self.end)
+
+
+def doubtful(changed: Iterable[tuple[Segment, int]], mark: SyncedMark | None) -> list[Doubtful]:
+    """Of segments, from a position on, what the mark does not speak for."""
+    found = []
     for segment, position in changed:
-        if mark is not None:
-            position = max(position, mark.synced_size(segment))
-        file = segment.file()
-        while position < segment.size:
-            data = file.read(position, min(SCAN_BYTES, segment.size - position))
-            position = write_fully(file, [data], position)
+        start = position if mark is None else max(position, mark.synced_size(segment))
+        if start < segment.size:
+            found.append(Doubtful(segment, start, segment.size))
+    return found
+
+
+def _write_again(file: File, position: int, end: int) -> None:
+    while position < end and (data := file.read(position, min(SCAN_BYTES, end - position))):
+        position = write_fully(file, [data], position)
 
 
 def leave_word(disk: Disk, directory: str) -> None:

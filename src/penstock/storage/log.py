@@ -13,7 +13,7 @@ from penstock.storage.checkpoint import CheckpointFiles
 from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.core.producer_state import ProducedBatch, ProducerEntry
 from penstock.storage.deletion import Deletion, apply_retention
-from penstock.storage.doubt import SyncedMark, forget_word, has_word, remove_mark, write_again
+from penstock.storage.doubt import SyncedMark, doubtful, forget_word, has_word, remove_mark
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.reading import find_slice
 from penstock.storage.recovery import Recovery
@@ -67,9 +67,8 @@ class Log(LogState):
             wants_sync = settings.flush_policy == "acked" or recovered.was_journaled
             if had_failed:
                 log.recovery.notes.append("a sync had failed, so what was behind the last checkpoint was written again")
-                write_again(recovered.changed, None)
-            elif wants_sync:
-                write_again(recovered.changed, SyncedMark.read(disk, directory))
+            mark = None if had_failed else SyncedMark.read(disk, directory)
+            log.commit.distrust(doubtful(recovered.changed, mark))
             remove_mark(disk, directory)
             if recovered.was_cut:
                 settle_truncation(log)

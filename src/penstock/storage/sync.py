@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from penstock.disk.interface import Disk, File
-from penstock.storage.doubt import SyncedMark
+from penstock.storage.doubt import Doubtful, SyncedMark
 from penstock.storage.segment import Segment
 
 
@@ -15,12 +15,14 @@ class SyncTicket:
 
     def __init__(
         self,
+        first: Sequence[Callable[[], None]],
         files: Sequence[File],
         sync_names: Callable[[], None] | None,
         mark: Callable[[], None] | None,
         end_offset: int,
         then: Callable[[], None] | None = None,
     ) -> None:
+        self._first = first
         self._files = files
         self._sync_names = sync_names
         self._mark = mark
@@ -37,6 +39,8 @@ class SyncTicket:
 
     def run(self) -> None:
         """Blocking, once, on any thread. Raises OSError: then nothing of it is known to be on disk."""
+        for step in self._first if not self.is_void else ():
+            step()
         for file in self._files:
             file.sync()
         if self._sync_names is not None:
@@ -58,6 +62,8 @@ class GroupCommit:
         self._directory = directory
         # Closed to appends before their last bytes were synced.
         self._rolled: list[Segment] = []
+        # To be written again before they are synced.
+        self._doubtful: list[Doubtful] = []
         self._names = 0
         self._synced_names = 0
         self._ticket: SyncTicket | None = None
@@ -92,6 +98,10 @@ class GroupCommit:
         self._rolled += segments
         self._names += 1
 
+    def distrust(self, doubtful: Sequence[Doubtful]) -> None:
+        """Of segments that were taken up: their next sync proves nothing by itself."""
+        self._doubtful += doubtful
+
     def rolled(self, segment: Segment) -> None:
         self._rolled.append(segment)
 
@@ -104,7 +114,8 @@ class GroupCommit:
         mark = partial(SyncedMark.at_end_of(last).write, self._disk, self._directory) if last is not None else None
         self._rolled_with_ticket = list(self._rolled)
         self._names_with_ticket = self._names
-        self._ticket = SyncTicket(files, sync_names, mark, end_offset, then)
+        first = [each.writing_again() for each in self._doubtful]
+        self._ticket = SyncTicket(first, files, sync_names, mark, end_offset, then)
         return self._ticket
 
     def finish(self, ticket: SyncTicket) -> list[Segment] | None:
@@ -119,17 +130,22 @@ class GroupCommit:
         self._rolled_with_ticket = []
         synced = [segment for segment in self._rolled if segment in with_ticket]
         self._rolled = [segment for segment in self._rolled if segment not in with_ticket]
+        self._doubtful = []
         self._synced_names = self._names_with_ticket
         return synced
 
     def drop(self, segments: Sequence[Segment]) -> None:
         """They were deleted: nobody needs them on disk."""
         self._rolled = [segment for segment in self._rolled if segment not in segments]
+        self._doubtful = [each for each in self._doubtful if each.segment not in segments]
 
     def sync_now(self, active: Segment | None) -> None:
         """Blocking. Raises OSError."""
+        for each in self._doubtful:
+            each.writing_again()()
         for segment in (*self._rolled, *([active] if active else ())):
             segment.file().sync()
+        self._doubtful = []
 
     def everything_synced(self) -> None:
         """The log was truncated and synced in place; a ticket that is out is void."""
@@ -137,4 +153,5 @@ class GroupCommit:
             self._ticket.is_void = True
         self._ticket = None
         self._rolled = []
+        self._doubtful = []
         self._synced_names = self._names
