@@ -65,10 +65,10 @@ class Walk(NamedTuple):
     def offsets(self) -> set[int]:
         return {record.offset for record in self.records}
 
-    def end_of_cut(self, offset: int) -> int:
-        """Where a log ends that is truncated to this offset, which is not damaged: no batch is torn."""
+    def ends_of_cut(self, offset: int) -> range:
+        """Where a log may end that is truncated to this offset: no batch is torn, and what is missing may be again."""
         holding = [header.base_offset for header in self.batches if header.base_offset <= offset < header.next_offset]
-        return holding[0] if holding else offset
+        return range(holding[0], holding[0] + 1) if holding else range(self.gap_before(offset).start, offset + 1)
 
     def gap_before(self, offset: int) -> range:
         return range(max((h.next_offset for h in self.batches if h.next_offset <= offset), default=0), offset)
@@ -192,14 +192,11 @@ class CompactionUnderFire(RuleBasedStateMachine):
     @rule(part=st.floats(0, 1))
     def truncate(self, part: float) -> None:
         before = self.walk()
-        offset = round(self.log.end_offset * part)
+        offset = self.offset_at(part)
         if offset == self.log.end_offset:
             return
         self.log.truncate_to(offset)
-        if offset in before.damaged:
-            assert set(range(self.log.end_offset, offset)) <= before.damaged
-        else:
-            assert self.log.end_offset == before.end_of_cut(offset)
+        assert self.log.end_offset in before.ends_of_cut(offset)
         self.gaps.append(before.gap_before(self.log.end_offset))
         self.follow_truncation(before)
         after = self.walk()
@@ -208,6 +205,9 @@ class CompactionUnderFire(RuleBasedStateMachine):
         assert all(start.start_offset < self.log.end_offset for start in self.log.epochs.starts())
         self.epoch += 1
         self.check_producers()
+
+    def offset_at(self, part: float) -> int:
+        return self.log.start_offset + round((self.log.end_offset - self.log.start_offset) * part)
 
     def follow_truncation(self, before: Walk) -> None:
         """What compaction took out for records that are truncated now is lost, as in Kafka."""
@@ -226,10 +226,10 @@ class CompactionUnderFire(RuleBasedStateMachine):
     def power_cut_within_truncation(self, part: float, operations: int, killed_for: int | None, choose: Random) -> None:
         """It happens as a whole or not at all. Perhaps the process dies first, and is in its next life for a while."""
         before, must = self.walk(), self.must
-        offset = round(self.log.end_offset * part)
-        if offset == self.log.end_offset or offset in before.damaged:
+        offset = self.offset_at(part)
+        if offset == self.log.end_offset:
             return
-        cut = before.end_of_cut(offset)
+        ends = before.ends_of_cut(offset)
         self.disk.operations_left = operations
         try:
             self.log.truncate_to(offset)
@@ -243,13 +243,14 @@ class CompactionUnderFire(RuleBasedStateMachine):
         self.disk.operations_left = None
         self.disk.cut_power(choose)
         self.open()
-        self.gaps.append(before.gap_before(cut))
+        end_offset = self.log.end_offset
+        self.gaps.append(before.gap_before(end_offset))
         after = self.walk()
-        certain = min(must, cut) if self.log.end_offset == cut else must
-        assert self.log.end_offset >= certain
+        certain = min(must, end_offset) if end_offset in ends else must
+        assert end_offset >= certain
         assert {offset for offset in before.offsets if offset < certain} <= after.offsets
-        if self.log.end_offset == cut:
-            self.must, self.damaged = cut, after.damaged
+        if end_offset in ends:
+            self.must, self.damaged = end_offset, after.damaged
             self.sent = {kept: sent for kept, sent in self.sent.items() if kept in after.offsets}
         self.after_reopening()
 

@@ -61,26 +61,27 @@ def settle_truncation(log: LogState) -> None:
 
 
 def _find(log: LogState, offset: int) -> _Cut:
-    """What compaction took out stays known as such: there the log ends at `offset` itself, behind the last batch."""
+    """Where compaction took out what held `offset`, the log ends there, behind the last batch: nothing is missing."""
     segment = log.segment_of(offset)
     if segment is None:
         return _Cut([], None, 0, 0, log.start_offset)
     place = log.segments.index(segment)
-    next_offset, position, end_offset = segment.next_offset, segment.size, offset
+    next_offset, position = segment.next_offset, segment.size
+    # Where a gap behind the last batch that stays ends, if there is one.
+    gap_end = offset
     if (damage := segment.damage_at(offset)) is not None:
         next_offset, position = damage.first_offset, damage.position
-        end_offset = next_offset
+        gap_end = next_offset
     elif offset < next_offset:
         indexes = segment.ready_indexes(log.settings.index_interval_bytes)
         next_offset, position = segment.place_before(offset, indexes)
-        # Unless it is found right there, the disk lost something that nobody has noticed yet.
-        end_offset = next_offset
         for found, header in segment.batches(position):
             if header.next_offset > offset:
-                end_offset = min(header.base_offset, offset) if found == position else next_offset
+                # One that does not begin right there is behind damage that nobody has noticed yet.
+                gap_end = min(header.base_offset, offset) if found == position else next_offset
                 break
             next_offset, position = header.next_offset, found + header.size
-            end_offset = next_offset
+    end_offset = gap_end if segment.gaps else next_offset
     if end_offset <= log.start_offset:
         # What is left could not be read; and offsets below the start are not given again.
         return _Cut([], None, 0, 0, log.start_offset)
