@@ -15,6 +15,7 @@ from penstock.config.log import LogSettings
 from penstock.disk.interface import Disk
 from penstock.errors import PenstockError
 from penstock.storage.log import Log
+from penstock.storage.restart import restart_at
 
 DIRECTORY = "/data/p"
 SETTINGS = LogSettings(segment_bytes=1000)
@@ -118,6 +119,19 @@ def test_what_was_synced_once_does_not_speak_for_what_took_its_place() -> None:
     assert again.durable_offset == 20
     disk.cut_power(NothingKept())
     assert list(contents(opened(disk))) == list(range(20))
+
+
+def test_what_was_synced_once_does_not_speak_for_a_log_that_began_anew() -> None:
+    disk = PowerCutDisk()
+    log = opened(disk)
+    written(log, 20)
+    sync(log)
+    restart_at(log, 5)
+    written(log, 9)
+    sync_in_vain(log, disk)
+    assert opened(disk).durable_offset == 14
+    disk.cut_power(NothingKept())
+    assert list(contents(opened(disk))) == list(range(5, 14))
 
 
 def test_a_sync_that_ends_after_a_truncation_speaks_for_nothing() -> None:

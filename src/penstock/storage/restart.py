@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from penstock.storage.checkpoint import START_OFFSET_NAME, CheckpointFiles
 from penstock.storage.core.leader_epochs import LeaderEpochs
 from penstock.storage.core.producer_state import ProducerStates
+from penstock.storage.doubt import remove_mark
 from penstock.storage.segment import Segment
 from penstock.storage.state import LogState
 
@@ -20,6 +21,7 @@ def restart_at(log: LogState, offset: int) -> None:
     if log.failure is not None:
         raise log.failed_error()
     try:
+        remove_mark(log.disk, log.directory)
         dropped = _forget_all(log)
         # First above all that there was: of files with lower numbers a start knows that they do not count.
         _checkpoint(log, max(offset, log.end_offset))
