@@ -96,3 +96,38 @@ def test_what_was_acknowledged_is_there_after_its_leader_stopped(brokers: Broker
     second = [b"second %d" % number for number in range(100)]
     produce(brokers, "kept", second)
     assert sorted(consume(brokers, "kept", 200, 3)) == sorted(first + second)
+    # With an empty disk: it gets everything anew.
+    brokers.start(3)
+    for topic in ("kept", "__consumer_offsets"):
+        eventually(
+            lambda topic=topic: all(isr == {1, 2, 3} for _, _, isr in brokers.partitions(1, topic).values())  # type: ignore[misc]
+        )
+
+
+def test_a_group_goes_on_where_it_was_when_its_coordinator_has_stopped(brokers: Brokers) -> None:
+    created(brokers.admin(1), NewTopic("moved", 1, 3))
+    produce(brokers, "moved", [b"%d" % number for number in range(20)])
+    config = {
+        "bootstrap.servers": bootstrap(brokers),
+        "group.id": "movers",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+    seen: list[bytes] = []
+
+    def read(count: int) -> None:
+        consumer = Consumer(config)
+        consumer.subscribe(["moved"])
+        for _ in range(count):
+            message = consumer.poll(WAIT_S)
+            assert message is not None and message.error() is None
+            seen.append(message.value() or b"")
+            consumer.commit(message=message, asynchronous=False)
+        consumer.close()
+
+    read(10)
+    future = brokers.admin(1).describe_consumer_groups(["movers"])["movers"]
+    coordinator = future.result().coordinator.id
+    brokers.stop(coordinator)
+    read(10)
+    assert seen == [b"%d" % number for number in range(20)]

@@ -16,7 +16,7 @@ from penstock.errors import PenstockError, Problem, Refused
 from penstock.later import Later
 from penstock.replication.core.followers import LeadershipSettings
 from penstock.replication.core.following import Following
-from penstock.replication.core.in_sync import Altered, Answer, Declined, Proposal, Unanswered
+from penstock.replication.core.in_sync import Altered, Answer, Proposal, answer_of
 from penstock.replication.core.leadership import Leadership
 from penstock.replication.partition import NOT_LEADING, Partition
 
@@ -215,7 +215,7 @@ class Roles:
         if partition.leadership is not leadership:
             return
         answer: Answer = (
-            _answer_of(result.problem) if isinstance(result, Refused) else Altered(result.state, result.version)
+            answer_of(result.problem) if isinstance(result, Refused) else Altered(result.state, result.version)
         )
         partition.heed(leadership.on_answer(proposal, answer, self._clock.now_ms()))
         if isinstance(result, PartitionNode) and result.version > partition.version:
@@ -224,23 +224,3 @@ class Roles:
             self._cease(partition, NOT_LEADING)
             if partition.settled.is_set():
                 self.take_role(partition)
-
-
-# All others, such as NOT_CONTROLLER, say nothing of what another controller did with it.
-_ENDED = {
-    Problem.FENCED_LEADER_EPOCH,
-    Problem.STALE_BROKER_EPOCH,
-    Problem.NEW_LEADER_ELECTED,
-    Problem.INVALID_REQUEST,
-    Problem.UNKNOWN_TOPIC_ID,
-    Problem.UNKNOWN_TOPIC_OR_PARTITION,
-}
-
-
-def _answer_of(problem: Problem) -> Answer:
-    """What a refusal means for the proposal."""
-    if problem is Problem.INELIGIBLE_REPLICA:
-        return Declined.INELIGIBLE_REPLICA
-    if problem is Problem.INVALID_UPDATE_VERSION:
-        return Declined.STALE_VERSION
-    return Declined.FENCED if problem in _ENDED else Unanswered.UNANSWERED
