@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,3 +129,44 @@ def test_without_one_clients_are_told_where_they_are() -> None:
 def test_an_address_that_nobody_can_reach_is_refused(text: str) -> None:
     with pytest.raises(PenstockError, match=r"advertised\.listener"):
         load_settings(environment={}, flags={"advertised.listener": text})
+
+
+def test_a_journal_that_failed_is_said_with_what_to_do() -> None:
+    disk = FaultyDisk(LocalDisk())
+    with node(disk=disk) as running:
+        create(running, "orders")
+        # The first goes to the log's own files.
+        assert write(running, "orders") == NO_ERROR
+        disk.fail("sync", errno.EIO, path_part="/journal/")
+        assert write(running, "orders") == NO_ERROR, "its own files take it"
+        why = health(running)["why"]["journal"]
+        assert "restart this node" in why and "Input/output error" in why
+        disk.heal()
+
+
+@pytest.mark.parametrize("lost", ["journal", "lap", None])
+def test_what_is_lost_of_the_journal_is_said_after_an_unclean_stop_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, lost: str | None
+) -> None:
+    with node(data_dir=str(tmp_path)) as running:
+        create(running, "orders")
+        for _ in range(3):
+            assert write(running, "orders") == NO_ERROR
+    for clean in (True, False):
+        if lost == "journal":
+            shutil.rmtree(tmp_path / "journal")
+        elif lost == "lap":
+            (tmp_path / "journal" / "a").write_bytes(b"rot" * 2000)
+        if not clean:
+            (tmp_path / "stopped-cleanly").unlink()
+        with node(data_dir=str(tmp_path)):
+            pass
+        events = [record.getMessage() for record in caplog.records if record.getMessage().startswith("journal.")]
+        expected = {"journal": "journal.missing", "lap": "journal.unreadable", None: None}[lost]
+        assert events == ([expected] if expected and not clean else [])
+
+
+def test_the_first_start_of_a_node_misses_no_journal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with node(data_dir=str(tmp_path)):
+        pass
+    assert not [record for record in caplog.records if record.getMessage().startswith("journal.")]

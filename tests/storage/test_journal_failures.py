@@ -152,3 +152,45 @@ def test_a_journal_that_cannot_be_written_at_start_is_not_used() -> None:
     sync(node.logs["orders"])
     node.cut_power()
     assert node.batches("orders") == 3
+
+
+def said(caplog: pytest.LogCaptureFixture, event: str) -> list[dict[str, object]]:
+    return [vars(record) for record in caplog.records if record.getMessage() == event]
+
+
+@pytest.mark.parametrize("unclean", [False, True])
+def test_a_rotten_first_page_is_said_where_it_may_matter(caplog: pytest.LogCaptureFixture, unclean: bool) -> None:
+    node = JournaledNode("orders")
+    node.write("orders", b"x")
+    node.commit()
+    node.memory.damage(f"{DATA}/journal/a", 10, b"rot")
+    Journal.open(node.memory, DATA, is_needed=unclean)
+    found = said(caplog, "journal.unreadable")
+    assert len(found) == unclean
+    for line in found:
+        assert line["file"] == f"{DATA}/journal/a"
+        assert "may be missing" in str(line["why"]) and "check the disk" in str(line["do"])
+
+
+@pytest.mark.parametrize("unclean", [False, True])
+def test_a_journal_that_is_gone_is_said_where_it_may_matter(caplog: pytest.LogCaptureFixture, unclean: bool) -> None:
+    node = JournaledNode("orders")
+    node.disk.remove_directory(f"{DATA}/journal")
+    Journal.open(node.memory, DATA, is_needed=unclean)
+    found = said(caplog, "journal.missing")
+    assert len(found) == unclean
+    for line in found:
+        assert line["directory"] == f"{DATA}/journal"
+        assert "may be missing" in str(line["why"]) and "bring it back" in str(line["do"])
+
+
+def test_a_journal_that_is_new_wiped_or_in_use_is_nothing_to_speak_of(caplog: pytest.LogCaptureFixture) -> None:
+    node = JournaledNode("orders")
+    Journal.open(node.memory, DATA, is_needed=True)
+    node.write("orders", b"x")
+    node.commit()
+    Journal.open(node.memory, DATA, is_needed=True)
+    sync(node.logs["orders"])
+    node.journal.close()
+    Journal.open(node.memory, DATA, is_needed=True)
+    assert not caplog.records

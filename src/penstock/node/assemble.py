@@ -35,7 +35,15 @@ from penstock.node.cluster import ClusterNode, registration_of
 from penstock.node.handlers import Parts, handlers_of
 from penstock.node.last_stop import LastStop
 from penstock.node.machines import machine_factory
-from penstock.node.reports import failed_logs, full_disk, group_lags, log_ends, log_sizes, unavailable_groups
+from penstock.node.reports import (
+    failed_journal,
+    failed_logs,
+    full_disk,
+    group_lags,
+    log_ends,
+    log_sizes,
+    unavailable_groups,
+)
 from penstock.node.unexpected import reported
 from penstock.replication.cleaner import Cleaner
 from penstock.replication.fetchers import Fetchers
@@ -116,7 +124,8 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
             for threads, name in ((SYNC_THREADS, "sync"), (READ_THREADS, "read"), (UPKEEP_THREADS, "upkeep"))
         )
         log_metrics = LogMetrics(metrics, lambda: log_sizes(replicas))
-        journal = Journal.open(disk, data_dir)
+        is_needed = not last_stop.was_clean and directories.has_topics()
+        journal = Journal.open(disk, data_dir, is_needed=is_needed)
         stack.callback(journal.close)
         report_journal(metrics, lambda: journal.commits, lambda: journal.committed_bytes)
         flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock, journal)
@@ -131,6 +140,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         stack.push_async_callback(groups.close)
         report_group_lag(metrics, lambda: group_lags(groups, replicas))
         health.watch("logs", lambda: failed_logs(replicas))
+        health.watch("journal", lambda: failed_journal(journal))
         health.watch("disk", lambda: full_disk(replicas, clock))
         health.watch("groups", lambda: unavailable_groups(groups))
         health.watch("coordination", lambda: store.failure)

@@ -11,6 +11,7 @@ from penstock.groups.coordinator import OFFSETS_TOPIC, Groups
 from penstock.replication.core.replica_log import last_epoch
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
+from penstock.storage.journal import Journal
 from penstock.telemetry.groups import GroupLag
 from penstock.telemetry.storage import LogSize
 from penstock.units import SECOND_MS
@@ -42,6 +43,15 @@ def failed_logs(replicas: Replicas) -> str | None:
     return (
         f"no writes to {first.topic}-{first.index}{more}: {first.log.failure}. "
         "Reads go on. Check the disk, then restart this node"
+    )
+
+
+def failed_journal(journal: Journal) -> str | None:
+    if journal.failure is None:
+        return None
+    return (
+        f"the journal cannot be used: {journal.failure}. Nothing is lost, but every log syncs its own files, which is "
+        "slower. Check the disk, then restart this node"
     )
 
 

@@ -85,6 +85,9 @@ class PartitionDirectories:
                 found.append(PartitionDirectory(topic, topic_id, number, path))
         return found
 
+    def has_topics(self) -> bool:
+        return bool(self.disk.list_directory(self._topics))
+
     def space(self) -> Space:
         return self.disk.space(self.path)
 

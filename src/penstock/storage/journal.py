@@ -27,6 +27,21 @@ FILE_NAMES = ("a", "b")
 # After a full disk the files may not have grown to their size yet: own syncs go on meanwhile, so there is no hurry.
 RETRY_MS = 5 * SECOND_MS
 
+_MISSING = (
+    "the last stop was not clean and there is no journal: if the power failed, acknowledged records that only it had "
+    "may be missing at the ends of logs"
+)
+_BRING_BACK = (
+    "if it was moved away, stop this node, bring it back and start again; if it is lost, check the disk, and what "
+    "producers sent last"
+)
+_UNREADABLE = (
+    "the last stop was not clean and this file does not begin as it was written. If the power failed when it was "
+    "begun anew, nothing is lost; if the disk has damaged it, and the power failed, acknowledged records that only it "
+    "had may be missing at the ends of logs"
+)
+_CHECK = "check the disk, and what producers sent last"
+
 
 class JournalTicket:
     """One entry on its way to the disk."""
@@ -68,8 +83,12 @@ class Journal:
         self.committed_bytes = 0
 
     @classmethod
-    def open(cls, disk: Disk, data_directory: str, *, file_bytes: int = FILE_BYTES) -> Journal:
-        """Reads what is there. Raises PenstockError: it may be all that is left of acknowledged records."""
+    def open(cls, disk: Disk, data_directory: str, *, file_bytes: int = FILE_BYTES, is_needed: bool = False) -> Journal:
+        """Reads what is there. Raises PenstockError: it may be all that is left of acknowledged records.
+
+        `is_needed`: there are logs, and they were not closed cleanly, so that it is worth a line if something of it is
+        missing.
+        """
         journal = cls(disk, data_directory, file_bytes)
         try:
             for file in journal._files:
@@ -84,6 +103,8 @@ class Journal:
                 f"the journal in {journal._directory} cannot be read: {error}. It may hold acknowledged records that "
                 "are nowhere else. Check the disk; to start without them, move that directory away",
             ) from error
+        if is_needed:
+            journal._say_what_is_missing()
         return journal
 
     def share_for(self, topic_id: UUID, partition: int) -> JournalShare:
@@ -179,6 +200,13 @@ class Journal:
             except OSError as error:
                 self._fail(error)
         self._started = False
+
+    def _say_what_is_missing(self) -> None:
+        if not self._disk.exists(self._directory):
+            logger.warning("journal.missing", extra={"directory": self._directory, "why": _MISSING, "do": _BRING_BACK})
+        for file in self._files:
+            if file.is_unreadable:
+                logger.warning("journal.unreadable", extra={"file": file.path, "why": _UNREADABLE, "do": _CHECK})
 
     def _file_for(self, size: int) -> JournalFile | None:
         """Where an entry of this size goes; None while the other file holds what its logs have not synced yet."""

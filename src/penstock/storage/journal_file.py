@@ -38,6 +38,8 @@ class JournalFile:
         # How far the files of these logs must be synced before a next lap begins.
         self.holds: dict[LogState, int] = {}
         self._has_lap = False
+        # It began with something that was neither a lap's first page nor wiped.
+        self.is_unreadable = False
         # The names of the file and of its directory are known to be on disk.
         self._is_named = False
 
@@ -47,10 +49,12 @@ class JournalFile:
             return
         file = self._file = self._disk.open(self.path)
         end = min(file.size(), self._capacity_bytes)
-        lap = decode_lap(file.read(0, PAGE_BYTES))
+        page = file.read(0, PAGE_BYTES)
+        lap = decode_lap(page)
+        self._has_lap = any(page)
         if lap is None:
+            self.is_unreadable = self._has_lap
             return
-        self._has_lap = True
         # Its first entry may not be whole, but its sequence was given.
         yield Entry(lap.first_sequence, [], 0)
         position, last_sequence = PAGE_BYTES, lap.first_sequence - 1
