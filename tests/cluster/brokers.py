@@ -10,6 +10,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from kio.static.protocol import RequestPayload
+from tests.bad_input import requests
 from tests.bad_input.raw import RawConnection
 
 import penstock.testing
@@ -28,7 +29,8 @@ def short_sessions() -> Iterator[TestZooKeeper]:
 
 
 class Brokers:
-    def __init__(self, stack: ExitStack, coordination: str) -> None:
+    def __init__(self, stack: ExitStack, coordination: str, chroot: str = "") -> None:
+        self.chroot = chroot
         self._stack = stack
         self._coordination = coordination
         self.nodes: dict[int, TestNode] = {}
@@ -55,22 +57,24 @@ class Brokers:
             return connection.ask(request)
 
     def seen_by(self, node_id: int) -> tuple[set[int], int]:
-        found = self.admin(node_id).list_topics(timeout=WAIT_S)
-        return set(found.brokers), found.controller_id
+        """The brokers, and who is the controller."""
+        found = self.ask(node_id, requests.metadata())
+        return {row.node_id for row in found.brokers}, found.controller_id
 
     def partitions(self, node_id: int, topic: str) -> dict[int, tuple[int, list[int], set[int]]]:
         """Leader, replicas and ISR, as this broker tells them."""
-        found = self.admin(node_id).list_topics(timeout=WAIT_S)
-        if topic not in found.topics:
-            return {}
-        rows = found.topics[topic].partitions.values()
-        return {row.id: (row.leader, list(row.replicas), set(row.isrs)) for row in rows}
+        (found,) = self.ask(node_id, requests.metadata(topic)).topics
+        return {
+            row.partition_index: (row.leader_id, list(row.replica_nodes), set(row.isr_nodes))
+            for row in found.partitions
+        }
 
 
 @contextmanager
 def cluster_on(server: TestZooKeeper) -> Iterator[Brokers]:
     with ExitStack() as stack:
-        yield Brokers(stack, server.target(f"/brokers/{next(_chroots)}"))
+        chroot = f"/brokers/{next(_chroots)}"
+        yield Brokers(stack, server.target(chroot), chroot)
 
 
 def eventually(holds: Callable[[], bool]) -> None:

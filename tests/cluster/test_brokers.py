@@ -67,8 +67,8 @@ def test_a_broker_that_stops_leads_nothing_and_the_next_controller_goes_on(broke
 def test_a_topic_that_is_made_because_it_is_asked_for_is_made_by_the_controller(brokers: Brokers) -> None:
     brokers.start(1, 2)
     eventually(lambda: brokers.seen_by(2) == ({1, 2}, 1))
-    found = brokers.admin(2).list_topics("wanted", timeout=WAIT_S)
-    assert len(found.topics["wanted"].partitions) == 1
+    (found,) = brokers.ask(2, requests.metadata("wanted", auto_create=True)).topics
+    assert (found.error_code, len(found.partitions)) == (0, 1)
     assert set(brokers.partitions(1, "wanted")) == {0}
 
 

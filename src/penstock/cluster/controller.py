@@ -223,11 +223,9 @@ class ActiveController:
             self._timer = None
         deadline_ms = self._core.next_deadline_ms()
         if deadline_ms is not None and not self._is_over:
-            self._timer = self._clock.call_at(max(deadline_ms, self._clock.now_ms() + _PAUSE_MS), self._tick)
-
-    def _tick(self) -> None:
-        self._timer = None
-        self.tell(Tick())
+            self._timer = self._clock.call_at(
+                max(deadline_ms, self._clock.now_ms() + _PAUSE_MS), lambda: self.tell(Tick())
+            )
 
     def _publish(self, publish: Publish) -> None:
         partitions = [

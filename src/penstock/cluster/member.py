@@ -16,9 +16,12 @@ from penstock.coordination.controller_election import ControllerElection, Incumb
 from penstock.coordination.interface import Remove, SessionState, Store
 from penstock.coordination.paths import NO_EPOCH, NO_LEADER, Registration, registration_path
 from penstock.coordination.registration import register
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, Problem
 
 logger = logging.getLogger(__name__)
+
+# Between two looks at a store that holds what it should not.
+_PAUSE_S = 5.0
 
 
 class TakeOffice(Protocol):
@@ -69,7 +72,7 @@ class Member:
         self._when_lost.append(callback)
 
     async def start(self, registration: Registration) -> None:
-        """Registers. Raises PenstockError when that cannot be."""
+        """Registers, and has looked whether there is a controller. Raises PenstockError when that cannot be."""
         self._registration = registration
         self._unwatch = [
             self._store.watch_session(self._session_changed),
@@ -77,6 +80,7 @@ class Member:
         ]
         self._metadata.when_brokers_change(self._changed.set)
         await self._register()
+        await self._look_at_office()
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._ended)
 
@@ -127,6 +131,8 @@ class Member:
             except PenstockError as error:
                 # STORE_UNAVAILABLE comes to an end by itself; anything else needs somebody, who finds it in the log.
                 logger.warning("member.look.failed", extra={"why": str(error)})
+                if error.problem is not Problem.STORE_UNAVAILABLE:
+                    await asyncio.sleep(_PAUSE_S)
                 await connected(self._store)
                 continue
             await self._changed.wait()

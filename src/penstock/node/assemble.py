@@ -6,11 +6,12 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from penstock.broker.api import Handler
 from penstock.broker.connections import Connections
 from penstock.broker.dispatch import Dispatch
 from penstock.broker.forwarding import ForwardedRequests, Forwarding, forwarded
@@ -23,7 +24,8 @@ from penstock.config.settings import Settings
 from penstock.coordination.data_directory import DataDirectory
 from penstock.coordination.early_layout import divide_topics
 from penstock.coordination.embedded import EmbeddedStore
-from penstock.coordination.membership import join_cluster
+from penstock.coordination.interface import Store
+from penstock.coordination.membership import Membership, join_cluster
 from penstock.coordination.opening import open_store
 from penstock.coordination.producer_ids import ProducerIds
 from penstock.disk.interface import Disk
@@ -73,6 +75,11 @@ _TORN_METADATA = (
     "the run before ended in the middle of a change to topics or ids: what there is of it was dropped. "
     "It was never answered, so nothing is lost"
 )
+_NO_STORE = (
+    "{data_dir} belongs to cluster {cluster} and has no store of its own: name that cluster's ZooKeeper with "
+    "--coordination. If it was a node of its own, what it knew of its topics is lost. Restore {data_dir}/coordination "
+    "from a copy, or move the directory away to begin anew"
+)
 _LOST_METADATA = (
     "{data_dir}/coordination knows of no topic, but {data_dir}/topics has records, which a start would now delete. "
     "Restore the coordination directory from a copy, or move the topics away to begin anew"
@@ -102,23 +109,10 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         stack.enter_context(reported(asyncio.get_running_loop(), health, broker_metrics))
         http = await stack.enter_async_context(serve_http(settings.network.http, metrics, health, clock))
         last_stop = LastStop(disk, data_dir)
-        store = await open_store(settings.coordination, disk, data_dir)
-        stack.push_async_callback(store.close)
+        store, joined = await _join(stack, settings, disk, data_dir)
         directories = PartitionDirectories(disk, data_dir)
-        is_embedded = isinstance(store, EmbeddedStore)
-        if isinstance(store, EmbeddedStore):
-            _check_embedded(store, directories)
-        joined = await join_cluster(
-            store,
-            DataDirectory(disk, data_dir),
-            settings.node.node_id,
-            is_private=is_embedded,
-            patience_ms=0 if is_embedded else settings.coordination.session_timeout_ms,
-        )
-        if is_embedded:
-            await divide_topics(store)
         cluster = ClusterNode(settings, store, joined.cluster_id, clock)
-        image, topics, metadata = cluster.image, cluster.topics, cluster.metadata
+        image = cluster.image
         syncs, reads, upkeep = (
             stack.enter_context(ThreadPoolExecutor(threads, thread_name_prefix=name))
             for threads, name in ((SYNC_THREADS, "sync"), (READ_THREADS, "read"), (UPKEEP_THREADS, "upkeep"))
@@ -136,7 +130,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         replicas = Replicas(logs, flusher, roles, reads, clock)
         stack.push(lambda kind, *_: last_stop.mark_clean() if kind is None and replicas.closed_cleanly else None)
         stack.push_async_callback(replicas.close)
-        groups = Groups(machine_factory(settings), replicas, topics, image, reads, clock)
+        groups = Groups(machine_factory(settings), replicas, cluster.topics, image, reads, clock)
         stack.push_async_callback(groups.close)
         report_group_lag(metrics, lambda: group_lags(groups, replicas))
         health.watch("logs", lambda: failed_logs(replicas))
@@ -144,14 +138,10 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         health.watch("disk", lambda: full_disk(replicas, clock))
         health.watch("groups", lambda: unavailable_groups(groups))
         health.watch("coordination", lambda: store.failure)
-        health.watch("metadata", lambda: next(iter(metadata.failures.values()), None))
-        cluster.find_log_end = log_ends(replicas)
-        metadata.when_brokers_change(replicas.brokers_changed)
-        cluster.member.when_session_changes(lambda suspended: replicas.session(suspended=suspended))
-        cluster.member.when_session_lost(lambda: replicas.roles.resign(replicas))
-        metadata.follow(replicas)
-        metadata.follow(groups)
-        for failure in (await metadata.load().wait()).values():
+        _connect(cluster, replicas)
+        cluster.metadata.follow(replicas)
+        cluster.metadata.follow(groups)
+        for failure in (await cluster.metadata.load().wait()).values():
             raise failure
         journal.start()
         last_stop.forget()
@@ -161,27 +151,13 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         connections = Connections(settings.network, broker_metrics, clock)
         memory, reply_memory = connections.memory, connections.reply_memory
         report_memory(metrics, lambda: memory.taken_bytes, lambda: reply_memory.held_bytes)
-        parts = Parts(
-            image,
-            topics,
-            replicas,
-            groups,
-            ProducerIds(store),
-            reply_memory,
-            reads,
-            clock,
-            cluster.answering,
-            cluster.operations,
-        )
-        handlers = handlers_of(parts, settings)
-        forwarding = Forwarding(lambda: cluster.controller is not None, cluster.calls)
-        dispatch = Dispatch(forwarded(handlers, forwarding), broker_metrics, Pressure(memory.pressure))
-        cluster.answering.serve = ForwardedRequests(handlers, dispatch.start).serve
-        gate = Gate(dispatch)
+        parts = Parts(cluster, replicas, groups, ProducerIds(store), reply_memory, reads, clock)
+        gate = _gate(cluster, handlers_of(parts, settings), broker_metrics, Pressure(memory.pressure))
         kafka = await stack.enter_async_context(listen(listener, gate, connections))
         registration = registration_of(settings, kafka, joined.directory_id, last_stop.was_clean)
         await stack.enter_async_context(cluster.joined(registration))
         gate.open()
+        health.watch("cluster", lambda: cluster.trouble)
         health.ready("broker")
         # What lives as long as the node need not be looked at again by every collection, and what a request makes is
         # gone with it: looking for cycles after every few hundred objects finds none.
@@ -192,8 +168,35 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         health.failing("broker", "stopping")
 
 
-def _check_embedded(store: EmbeddedStore, directories: PartitionDirectories) -> None:
+def _connect(cluster: ClusterNode, replicas: Replicas) -> None:
+    """What becomes of the session, and who is alive, concerns the replicas at once."""
+    cluster.find_log_end = log_ends(replicas)
+    cluster.metadata.when_brokers_change(replicas.brokers_changed)
+    cluster.member.when_session_changes(lambda suspended: replicas.session(suspended=suspended))
+    cluster.member.when_session_lost(lambda: replicas.roles.resign(replicas))
+
+
+def _gate(cluster: ClusterNode, handlers: Sequence[Handler], metrics: BrokerMetrics, pressure: Pressure) -> Gate:
+    forwarding = Forwarding(lambda: cluster.controller is not None, cluster.calls)
+    dispatch = Dispatch(forwarded(handlers, forwarding), metrics, pressure)
+    cluster.answering.serve = ForwardedRequests(handlers, dispatch.start).serve
+    return Gate(dispatch)
+
+
+async def _join(stack: AsyncExitStack, settings: Settings, disk: Disk, data_dir: str) -> tuple[Store, Membership]:
+    """Nothing is written, to the directory or to a cluster's store, before it is clear that they belong together."""
+    directory, node_id = DataDirectory(disk, data_dir), settings.node.node_id
+    if settings.coordination.coordination.is_embedded and directory.cluster_id and not directory.has_embedded_store:
+        raise PenstockError(Problem.INVALID_CONFIG, _NO_STORE.format(data_dir=data_dir, cluster=directory.cluster_id))
+    store = await open_store(settings.coordination, disk, data_dir)
+    stack.push_async_callback(store.close)
+    if not isinstance(store, EmbeddedStore):
+        patience_ms = settings.coordination.session_timeout_ms
+        return store, await join_cluster(store, directory, node_id, is_private=False, patience_ms=patience_ms)
     if store.torn_bytes:
         logger.warning("store.recovered", extra={"torn_bytes": store.torn_bytes, "why": _TORN_METADATA})
-    if store.began_empty and directories.existing():
-        raise PenstockError(Problem.STORAGE_FAILED, _LOST_METADATA.format(data_dir=directories.path))
+    if store.began_empty and PartitionDirectories(disk, data_dir).existing():
+        raise PenstockError(Problem.STORAGE_FAILED, _LOST_METADATA.format(data_dir=data_dir))
+    joined = await join_cluster(store, directory, node_id, is_private=True)
+    await divide_topics(store)
+    return store, joined

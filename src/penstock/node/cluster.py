@@ -32,7 +32,7 @@ from penstock.cluster.upkeep import Upkeep
 from penstock.config.address import Address
 from penstock.config.settings import Settings
 from penstock.coordination.controller_election import Office
-from penstock.coordination.interface import Store
+from penstock.coordination.interface import SessionState, Store
 from penstock.coordination.paths import Registration
 from penstock.errors import PenstockError, Problem
 from penstock.later import Later, gather
@@ -79,6 +79,15 @@ class ClusterNode:
         controller = self.member.controller
         return None if controller is None or controller.is_over else controller
 
+    @property
+    def trouble(self) -> str | None:
+        """Why this broker leads nothing, whatever the store says; for /health."""
+        if failures := self.metadata.failures:
+            return next(iter(failures.values()))
+        if self.image.live_epochs.get(self.node_id) == self.member.broker_epoch:
+            return None
+        return "not admitted to the cluster: the session with the coordination store is over, or there is no controller"
+
     @asynccontextmanager
     async def joined(self, registration: Registration) -> AsyncIterator[None]:
         """Registered, admitted and a candidate for the controller while the block lasts. What it leads, it leads when
@@ -111,6 +120,9 @@ class ClusterNode:
         """Others lead what this broker led, as far as they can, before it stops to serve; within bounds."""
         timeout_ms = self._settings.controller.controlled_shutdown_ms
         if timeout_ms == 0 or self.image.live_epochs.keys() <= {self.node_id}:
+            return
+        if self.controller is not None and self._store.session_state is not SessionState.CONNECTED:
+            # Nobody could write down who leads instead.
             return
         try:
             async with asyncio.timeout(timeout_ms / 1000):

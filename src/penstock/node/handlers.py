@@ -49,13 +49,12 @@ from penstock.broker.current_leaders import CurrentLeaders
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.reply_memory import ReplyMemory
 from penstock.clock import Clock
-from penstock.cluster.answering import Answering
 from penstock.cluster.core.image import Image
-from penstock.cluster.operations import Operations
 from penstock.cluster.topics import Topics
 from penstock.config.settings import Settings
 from penstock.coordination.producer_ids import ProducerIds
 from penstock.groups.coordinator import Groups
+from penstock.node.cluster import ClusterNode
 from penstock.replication.replicas import Replicas
 
 
@@ -63,21 +62,26 @@ from penstock.replication.replicas import Replicas
 class Parts:
     """What the handlers are made from."""
 
-    image: Image
-    topics: Topics
+    cluster: ClusterNode
     replicas: Replicas
     groups: Groups
     producer_ids: ProducerIds
     reply_memory: ReplyMemory
     pool: ThreadPoolExecutor
     clock: Clock
-    answering: Answering
-    operations: Operations
+
+    @property
+    def image(self) -> Image:
+        return self.cluster.image
+
+    @property
+    def topics(self) -> Topics:
+        return self.cluster.topics
 
 
 def handlers_of(parts: Parts, settings: Settings) -> list[Handler]:
     served: list[Handler] = [*_data(parts, settings), *_groups(parts, settings), *_administration(parts, settings)]
-    served.append(Private(parts.answering))
+    served.append(Private(parts.cluster.answering))
     return [ApiVersions([handler.api for handler in served]), *served]
 
 
@@ -116,7 +120,7 @@ def _administration(parts: Parts, settings: Settings) -> Sequence[Handler]:
     image, topics, replicas = parts.image, parts.topics, parts.replicas
     topic_configs = TopicConfigs(settings.log, settings.topic_replication)
     sections = [section for _, section in settings.sections()]
-    resources = ConfigResources(image, topics, parts.operations, topic_configs, sections)
+    resources = ConfigResources(image, topics, parts.cluster.operations, topic_configs, sections)
     return [
         CreateTopics(topics, topic_configs),
         DeleteTopics(image, topics),
@@ -129,8 +133,8 @@ def _administration(parts: Parts, settings: Settings) -> Sequence[Handler]:
         DescribeTopicPartitions(image),
         DescribeLogDirs(replicas),
         DescribeProducers(replicas),
-        AlterPartitionReassignments(image, parts.operations),
-        ListPartitionReassignments(parts.operations),
-        ElectLeaders(parts.operations),
-        UnregisterBroker(parts.operations),
+        AlterPartitionReassignments(image, parts.cluster.operations),
+        ListPartitionReassignments(parts.cluster.operations),
+        ElectLeaders(parts.cluster.operations),
+        UnregisterBroker(parts.cluster.operations),
     ]
