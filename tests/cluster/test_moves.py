@@ -109,6 +109,16 @@ def test_a_broker_in_a_rack_of_two_shares_with_its_rack_alone() -> None:
     assert bytes_after(plan) == {0: 400, 1: 400, 2: 200, 3: 200}
 
 
+def test_less_than_a_share_is_not_made_of_many_small_partitions() -> None:
+    brokers = [replace(broker, rack=f"rack-{broker.node_id % 3}") for broker in flat(7)]
+    numbers = Random(3)
+    partitions = placed_evenly(brokers[:6], 300, 3, lambda _: numbers.randint(1, 1000))
+    newest = fair_share(brokers, partitions, {6}).brokers[6].after
+    in_rack = sum(partition.size_bytes for partition in partitions)
+    assert 0.32 * in_rack < newest.size_bytes < 0.34 * in_rack, "three brokers share what is in their rack"
+    assert 90 <= newest.replicas <= 110
+
+
 def test_what_another_move_has_made_possible_is_part_of_the_same_plan() -> None:
     """Broker 0 can give nothing to 1 before the other replica has left 1's rack."""
     brokers = [replace(broker, rack=rack) for broker, rack in zip(flat(5), "abbcc", strict=True)]

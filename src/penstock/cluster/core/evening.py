@@ -14,9 +14,9 @@ _BEYOND = float("inf")
 
 
 class Wanted(NamedTuple):
-    """What should go from one broker to another: the least from `ideal` on that stays within `limit`, else the most
+    """What should go from one broker to another: up to `limit`; if no pair of brokers has anything within its limit,
 
-    below it. If no pair of brokers has anything within its limit: the least that stays within `cap`.
+    up to `cap`. The least from `ideal` on comes first, then the most below it.
     """
 
     ideal: float
@@ -78,14 +78,11 @@ class Evening:
         if wanted is None:
             return None
         rows = self._offers.rows(giver, taker)
-        end = bisect_right(rows, (wanted.limit, _BEYOND))
-        order: Iterable[int]
+        first, end = 0, bisect_right(rows, (wanted.limit, _BEYOND))
         if up_to_cap:
-            order = range(end, bisect_right(rows, (wanted.cap, _BEYOND)))
-        else:
-            start = min(bisect_left(rows, (wanted.ideal, -1)), end)
-            order = chain(range(start, end), range(start - 1, -1, -1))
-        for position in order:
+            first, end = end, bisect_right(rows, (wanted.cap, _BEYOND))
+        start = min(max(first, bisect_left(rows, (wanted.ideal, -1))), end)
+        for position in chain(range(start, end), range(start - 1, first - 1, -1)):
             index = rows[position][1]
             if self._layout.may_replace(index, giver, taker):
                 return index
