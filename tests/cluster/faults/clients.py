@@ -32,12 +32,15 @@ class ClientArguments:
     rate: float
     histories: Path
     run_s: float
+    # Of members: which protocol, and near which brokers they are.
+    protocol: str = "classic"
+    rack: str = ""
 
     def to_command(self) -> list[str]:
         command = ["--name", self.name, "--bootstrap", self.bootstrap, "--topic", self.topic, "--group", self.group]
         command += ["--partitions", str(self.partitions), "--rate", str(self.rate), "--run-s", str(self.run_s)]
         command += ["--histories", str(self.histories)]
-        return command
+        return [*command, "--protocol", self.protocol, "--rack", self.rack]
 
 
 def parsed_arguments() -> ClientArguments:
@@ -49,6 +52,8 @@ def parsed_arguments() -> ClientArguments:
     parser.add_argument("--rate", type=float, default=100)
     parser.add_argument("--run-s", type=float, default=7200)
     parser.add_argument("--histories", type=Path, required=True)
+    parser.add_argument("--protocol", choices=["classic", "consumer"], default="classic")
+    parser.add_argument("--rack", default="")
     found = parser.parse_args()
     return ClientArguments(
         name=found.name,
@@ -59,6 +64,8 @@ def parsed_arguments() -> ClientArguments:
         rate=found.rate,
         histories=found.histories,
         run_s=found.run_s,
+        protocol=found.protocol,
+        rack=found.rack,
     )
 
 

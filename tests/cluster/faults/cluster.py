@@ -39,6 +39,10 @@ class PartitionView:
         return self.leader >= 0 and set(self.isr) == set(self.replicas)
 
 
+def rack_of(node_id: int) -> str:
+    return f"rack-{node_id}"
+
+
 class TestCluster:
     # pytest takes it for a class of tests otherwise.
     __test__ = False
@@ -65,7 +69,13 @@ class TestCluster:
                 network.place(f"broker-{node_id}"),
                 node_id,
                 directory / f"broker-{node_id}",
-                {"log.level": "debug", "log.format": "json", **coordination, **(settings or {})},
+                {
+                    "log.level": "debug",
+                    "log.format": "json",
+                    "broker.rack": rack_of(node_id),
+                    **coordination,
+                    **(settings or {}),
+                },
             )
             for node_id in range(1, brokers + 1)
         }

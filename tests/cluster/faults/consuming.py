@@ -13,6 +13,8 @@ from tests.cluster.history.events import Committed, Owned, Read
 from tests.cluster.history.recording import Recorder, now_ns
 
 COMMIT_EVERY_S = 0.25
+# With the new protocol (KIP-848) the broker says.
+CLASSIC = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 500}
 _GENERATION = struct.Struct("=i")
 # librdkafka's own mark before the generation, which is in the machine's byte order.
 _GENERATION_MARK = b"CGMDv2:"
@@ -30,8 +32,9 @@ class RecordingMember:
                 "bootstrap.servers": arguments.bootstrap,
                 "group.id": arguments.group,
                 "client.id": arguments.name,
-                "session.timeout.ms": 10_000,
-                "heartbeat.interval.ms": 500,
+                "client.rack": arguments.rack,
+                "group.protocol": arguments.protocol,
+                **(CLASSIC if arguments.protocol == "classic" else {}),
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "fetch.wait.max.ms": 100,

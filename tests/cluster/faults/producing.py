@@ -25,6 +25,7 @@ class RecordingProducer:
         self._arguments = arguments
         self._recorder = recorder
         self._number = 0
+        self._fatal: KafkaError | None = None
         # What nobody has answered yet.
         self._open: dict[int, int] = {}
         self._producer = Producer(
@@ -37,6 +38,7 @@ class RecordingProducer:
                 "retry.backoff.max.ms": 100,
                 "request.timeout.ms": 3_000,
                 "enable.idempotence": True,
+                "error_cb": self._failed,
                 "message.timeout.ms": 3_600_000,
             }
         )
@@ -47,6 +49,8 @@ class RecordingProducer:
         due = time.monotonic()
         deadline = due + self._arguments.run_s
         while not stopping.is_set() and time.monotonic() < deadline:
+            if self._fatal is not None:
+                raise SystemExit(f"this producer cannot go on: {self._fatal}")
             if len(self._producer) < IN_FLIGHT:
                 self._send()
             due = max(due + interval_s, time.monotonic() - 10 * interval_s)
@@ -56,6 +60,10 @@ class RecordingProducer:
         self._producer.flush(FLUSH_S)
         for number, partition in self._open.items():
             self._recorder.record(self._unknown(number, partition, "never answered"))
+
+    def _failed(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._fatal = error
 
     def _send(self) -> None:
         number = self._number

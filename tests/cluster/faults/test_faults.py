@@ -34,7 +34,8 @@ def test_eight_faults(record_property: Record) -> None:
 
 
 @pytest.mark.torture("cluster")
-@pytest.mark.parametrize("brokers", [3, 5])
-def test_three_hundred_faults(brokers: int, record_property: Record) -> None:
+@pytest.mark.parametrize(("brokers", "protocol"), [(3, "classic"), (5, "consumer")])
+def test_three_hundred_faults(brokers: int, protocol: str, record_property: Record) -> None:
     """In both runs together; chance has another seed in each of them."""
-    nothing_is_lost(f"cluster-{brokers}", record_property, faults=150, brokers=brokers, zookeepers=3, pace=STEADY)
+    pace = [*STEADY, "--protocol", protocol]
+    nothing_is_lost(f"cluster-{brokers}", record_property, faults=150, brokers=brokers, zookeepers=3, pace=pace)

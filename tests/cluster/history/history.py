@@ -72,7 +72,7 @@ class History:
         self._by_kind: defaultdict[type[Event], list[Event]] = defaultdict(list)
         for event in events:
             self._by_kind[type(event)].append(event)
-        self.replicas: defaultdict[TopicPartition, list[ReplicaLog]] = defaultdict(list)
+        self.replicas: dict[TopicPartition, list[ReplicaLog]] = {}
         logs: dict[tuple[str, int, int], ReplicaLog] = {}
         for replica in self.of(Replica):
             log = ReplicaLog(replica, [])
@@ -82,7 +82,7 @@ class History:
             logs[stored.topic, stored.partition, stored.broker].batches.append(stored)
         for log in logs.values():
             log.batches.sort(key=lambda batch: batch.base_offset)
-            self.replicas[at(log.replica)].append(log)
+            self.replicas.setdefault(at(log.replica), []).append(log)
 
     def of(self, kind: type[T]) -> list[T]:
         return self._by_kind[kind]  # type: ignore[return-value]

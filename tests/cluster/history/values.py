@@ -18,15 +18,13 @@ def lost(history: History) -> Iterator[Finding]:
     acked = history.by_partition(Acked)
     keys = {(sent.producer, sent.number): sent.key for sent in history.of(Sent) if sent.key is not None}
     for partition, events in acked.items():
-        for log in history.replicas[partition]:
-            if log.replica.in_sync:
-                yield from _missing(log, events, keys)
-    if not acked:
-        return
-    for partition in acked:
-        if history.replicas and not any(log.replica.in_sync for log in history.replicas[partition]):
+        in_sync = [log for log in history.replicas.get(partition, []) if log.replica.in_sync]
+        for log in in_sync:
+            yield from _missing(log, events, keys)
+        # Without any dump it is not known.
+        if history.replicas and not in_sync:
             text = f"{partition} has acknowledged values and no in-sync replica"
-            yield Finding("acked value lost", text, (acked[partition][0],))
+            yield Finding("acked value lost", text, (events[0],))
 
 
 def _missing(log: ReplicaLog, acked: list[Acked], keys: Mapping[tuple[str, int], str | None]) -> Iterator[Finding]:
