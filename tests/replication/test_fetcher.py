@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine
 from random import Random
 
@@ -254,3 +255,49 @@ def test_a_replica_that_is_added_gets_all_and_one_that_is_removed_keeps_nothing(
         await cluster.until_same(1, 3)
 
     run(3, use)
+
+
+def test_what_is_moved_here_comes_no_faster_than_it_may() -> None:
+    rate = 400_000
+    settings = ReplicationSettings(
+        replica_fetch_wait_max_ms=200, follower_replication_throttled_rate=rate, replica_fetch_max_bytes=20_000
+    )
+
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1))
+        for _ in range(40):
+            committed = cluster[1].write(b"x" * 10_000)
+        assert await committed.wait() is None
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        state = cluster.nodes[0].state
+        await cluster.decide(type(state)(1, 0, (1,), (1, 2), adding=(2,)))
+        await cluster.until(lambda: cluster.nodes[0].state.isr == (1, 2))
+        seconds, size = loop.time() - began, cluster[2].partition.log.size_bytes
+        assert size >= 400_000
+        assert size <= rate * seconds * 1.2 + settings.replica_fetch_max_bytes
+        # Now it is a replica like any other.
+        await cluster.decide(type(state)(1, 1, (1, 2), (1, 2)))
+        began = loop.time()
+        for _ in range(100):
+            committed = cluster[1].write(b"y" * 20_000)
+        assert await committed.wait() is None
+        assert loop.time() - began < 2_000_000 / rate
+
+    run(2, use, settings=settings)
+
+
+def test_a_log_that_failed_does_not_hold_up_the_others() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2))
+        await cluster.decide(led_by(1, 1, 2), partition=1)
+        for partition in (0, 1):
+            assert await cluster[1].write(b"a", partition=partition).wait() is None
+        cluster[2].disk.fail("sync", errno.EIO, path_part="/partition-0/")
+        cluster[1].write(b"x" * 100_000)
+        await cluster.until(lambda: cluster[2].partition.log.failure is not None)
+        for _ in range(5):
+            assert await cluster[1].write(b"y", partition=1).wait() is None
+        cluster[2].disk.heal()
+
+    run(2, use, settings=PATIENT)

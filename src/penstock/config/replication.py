@@ -27,6 +27,14 @@ class ReplicationSettings(Section):
         doc="How long a leader holds a follower's fetch when there is nothing new. Keep it well below "
         "replica.lag.time.max.ms.",
     )
+    follower_replication_throttled_rate: int = setting(
+        2**63 - 1,
+        name="follower.replication.throttled.rate",
+        at_least=1024,
+        at_most=2**63 - 1,
+        doc="How many bytes a second this broker fetches of partitions that are being moved to it, so that moves leave "
+        "room for others. What it has as a replica already comes as fast as it can.",
+    )
     replica_fetch_max_bytes: int = setting(
         MIB,
         name="replica.fetch.max.bytes",

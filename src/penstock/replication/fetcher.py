@@ -76,7 +76,7 @@ class Fetcher:
         self._is_long = False
         self._armed = False
         self._held_until_ms: int | None = None
-        self._alarm = Alarm(clock, lambda _: self._pump())
+        self._alarm = Alarm(clock, self._time_passed)
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -105,10 +105,16 @@ class Fetcher:
         if self._asked is None:
             self._arm()
         elif self._is_long and partition.settled.is_set() and not self._is_asked(key, partition):
-            # It would wait as long as the others do.
-            self._is_long = False
-            nudge = call_of(ApiVersionsRequest(), ApiVersionsResponse)
-            self._peers.call(self.leader, Purpose.REPLICATION, nudge, ANSWER_WITHIN_MS)
+            self._nudge()
+
+    def _nudge(self) -> None:
+        """Something that is not in the request would wait as long as the others do: the leader ends that when it sees
+
+        that more has come.
+        """
+        self._is_long = False
+        nudge = call_of(ApiVersionsRequest(), ApiVersionsResponse)
+        self._peers.call(self.leader, Purpose.REPLICATION, nudge, ANSWER_WITHIN_MS)
 
     def _is_asked(self, key: Key, partition: Partition) -> bool:
         asked = None if self._asked is None else self._asked.get(key)
@@ -117,6 +123,12 @@ class Fetcher:
     def close(self) -> None:
         self._partitions.clear()
         self._alarm.cancel()
+
+    def _time_passed(self, _: int) -> None:
+        if self._asked is None:
+            self._pump()
+        elif self._is_long:
+            self._nudge()
 
     def _arm(self) -> None:
         """At the end of this turn: what other partitions bring in it shares the request."""
@@ -132,11 +144,9 @@ class Fetcher:
         if self._unsynced and self._holds(now_ms):
             return
         self._held_until_ms = None
-        asked, left_out = self._plan(now_ms)
+        asked, waits = self._plan(now_ms)
         if asked:
-            self._ask(asked, HOLD_MS if left_out else self._settings.replica_fetch_wait_max_ms)
-        elif left_out:
-            self._alarm.arm(now_ms + RETRY_MS)
+            self._ask(asked, HOLD_MS if waits else self._settings.replica_fetch_wait_max_ms)
 
     def _holds(self, now_ms: int) -> bool:
         if self._held_until_ms is None:
@@ -145,30 +155,46 @@ class Fetcher:
         return now_ms < self._held_until_ms
 
     def _plan(self, now_ms: int) -> tuple[dict[Key, Asked], bool]:
-        """What to ask for now, and whether something should be asked for soon that cannot be now."""
+        """What to ask for now, and whether something else waits for a moment only."""
         asked: dict[Key, Asked] = {}
-        left_out = False
-        for key, partition in self._partitions.items():
+        waits = False
+        for key, partition in list(self._partitions.items()):
+            if partition.log.failure is not None:
+                # It would be waited for in vain.
+                self.remove(partition)
+                continue
             following = partition.following
-            fetch, granted = None, 0
-            if following is not None and partition.settled.is_set() and self._resting.get(key, 0) <= now_ms:
-                max_bytes = self._settings.replica_fetch_max_bytes
-                if self.throttle is not None and partition.node_id in partition.state.adding:
-                    max_bytes = granted = self.throttle.grant(max_bytes, now_ms)
-                fetch = following.next_fetch(now_ms) if max_bytes else None
-                if fetch is None and granted and self.throttle is not None:
-                    self.throttle.settle(granted, 0)
-            if following is None or fetch is None:
+            if following is None or not partition.settled.is_set():
                 self._session.drop(*key)
-                # A fenced one waits for metadata, and for nothing else.
-                left_out = left_out or (following is not None and not following.is_fenced)
+                continue
+            max_bytes, granted = self._room_for(key, partition, now_ms)
+            fetch = following.next_fetch(now_ms) if max_bytes else None
+            if fetch is None:
+                self._settle_grant(granted, 0)
+                self._session.drop(*key)
+                if partition.acknowledged_end < partition.log.end_offset:
+                    waits = True
+                elif not following.is_fenced:
+                    self._alarm.arm(now_ms + RETRY_MS)
                 continue
             row = PartitionFetch(
                 partition.index, fetch.leader_epoch, fetch.offset, fetch.last_fetched_epoch, fetch.log_start, max_bytes
             )
             self._session.want(partition.topic_id, row)
             asked[key] = Asked(partition, following, fetch, granted)
-        return asked, left_out
+        return asked, waits
+
+    def _room_for(self, key: Key, partition: Partition, now_ms: int) -> tuple[int, int]:
+        """How much may be asked for, 0 if it has to wait; and how much of that the throttle has granted."""
+        max_bytes = self._settings.replica_fetch_max_bytes
+        if self._resting.get(key, 0) > now_ms:
+            return 0, 0
+        if self.throttle is None or partition.node_id not in partition.state.adding:
+            return max_bytes, 0
+        granted = self.throttle.grant(max_bytes, now_ms)
+        if not granted:
+            self._alarm.arm(self.throttle.next_ms(max_bytes, now_ms))
+        return granted, granted
 
     def _ask(self, asked: dict[Key, Asked], max_wait_ms: int) -> None:
         self._asked, self._is_long = asked, max_wait_ms > HOLD_MS
@@ -206,7 +232,7 @@ class Fetcher:
         logger.info("fetch.failed", extra={"leader": self.leader, "why": why})
         for each in asked.values():
             each.following.on_refused(each.fetch, None, now_ms)
-            self._settle_grant(each, 0)
+            self._settle_grant(each.granted_bytes, 0)
         self._alarm.arm(now_ms + RETRY_MS)
 
     def _take(self, answer: FetchAnswer, asked: dict[Key, Asked], now_ms: int) -> None:
@@ -219,19 +245,19 @@ class Fetcher:
                 if each is None:
                     continue
                 partition, following, fetch, _ = each
-                self._settle_grant(each, len(row.records))
+                self._settle_grant(each.granted_bytes, len(row.records))
                 if not self._logs.answered(partition, following, fetch, row):
                     self._resting[key] = now_ms + RETRY_MS
                     self._alarm.arm(now_ms + RETRY_MS)
                 elif partition.acknowledged_end < partition.log.end_offset and key in self._partitions:
                     self._unsynced.add(key)
         for each in silent.values():
-            self._settle_grant(each, 0)
+            self._settle_grant(each.granted_bytes, 0)
             self._logs.silent(each.partition, each.following, each.fetch)
 
-    def _settle_grant(self, asked: Asked, fetched_bytes: int) -> None:
-        if asked.granted_bytes and self.throttle is not None:
-            self.throttle.settle(asked.granted_bytes, fetched_bytes)
+    def _settle_grant(self, granted_bytes: int, fetched_bytes: int) -> None:
+        if granted_bytes and self.throttle is not None:
+            self.throttle.settle(granted_bytes, fetched_bytes)
 
 
 def _key(partition: Partition) -> Key:

@@ -16,6 +16,8 @@ from penstock.replication.partition import Partition
 from penstock.replication.settling import Settling
 from penstock.rpc.peers import Peers
 
+UNLIMITED = 2**63 - 1
+
 
 class Fetchers:
     """A partition is with one fetcher at most, so that what an earlier leader still answers goes nowhere."""
@@ -39,7 +41,9 @@ class Fetchers:
         self._take_role: Callable[[Partition], None] = lambda _: None
         self._by_leader: dict[int, Fetcher] = {}
         self._of: dict[Partition, Fetcher] = {}
-        self._throttle: Throttle | None = None
+        rate = settings.follower_replication_throttled_rate
+        # Of all leaders together; None: as fast as they can.
+        self._throttle = None if rate == UNLIMITED else Throttle(rate, clock.now_ms())
 
     def attach(self, take_role: Callable[[Partition], None]) -> None:
         """Called when a partition is settled: its role may have changed meanwhile."""
@@ -75,12 +79,6 @@ class Fetchers:
         broker_epoch = self._broker_epoch()
         for fetcher in self._by_leader.values():
             fetcher.introduce(self._image.node_id, broker_epoch)
-
-    def limit(self, throttle: Throttle | None) -> None:
-        """How fast partitions come that are being moved here; None: as fast as they can."""
-        self._throttle = throttle
-        for fetcher in self._by_leader.values():
-            fetcher.throttle = throttle
 
     def _broker_epoch(self) -> int:
         own = self._image.brokers.get(self._image.node_id)
