@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import queue
 import shutil
 import socket
 import subprocess
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -120,10 +119,9 @@ class NamespacePlace:
     def __init__(self, name: str, number: int) -> None:
         self.name = name
         self.host = f"10.77.{number}.2"
-        self._work: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
-        entered: Future[int] = Future()
-        threading.Thread(target=self._live, args=(entered,), name=name, daemon=True).start()
-        thread_id = entered.result()
+        # One thread, for good: what it starts ends with it.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        thread_id = self.run(_enter_new_namespace)
         router = f"10.77.{number}.1"
         ip("link", "add", f"to{number}", "type", "veth", "peer", "name", "link0", "netns", str(thread_id))
         ip("addr", "add", f"{router}/24", "dev", f"to{number}")
@@ -135,9 +133,7 @@ class NamespacePlace:
         self._wait_until_reached()
 
     def run(self, work: Callable[[], T]) -> T:
-        done: Future[T] = Future()
-        self._work.put((work, done))
-        return done.result()
+        return self._thread.submit(work).result()
 
     def _wait_until_reached(self) -> None:
         """A new link loses what is sent at once. Nobody listens there yet, so a refusal is the sign of life."""
@@ -150,18 +146,12 @@ class NamespacePlace:
                 continue
         raise OSError(f"the link to {self.name} at {self.host} does not come up")
 
-    def _live(self, entered: Future[int]) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.unshare(_CLONE_NEWNET):
-            entered.set_exception(OSError(ctypes.get_errno(), "no network namespace"))
-            return
-        entered.set_result(threading.get_native_id())
-        while True:
-            work, done = self._work.get()
-            try:
-                done.set_result(work())
-            except BaseException as error:  # whoever asked for it gets it
-                done.set_exception(error)
+
+def _enter_new_namespace() -> int:
+    """Of this thread alone; returns its id, by which others find the namespace."""
+    if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "no network namespace")
+    return threading.get_native_id()
 
 
 def why_no_namespaces() -> str:
