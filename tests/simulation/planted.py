@@ -19,11 +19,21 @@ def names() -> list[str]:
     return sorted(path.stem for path in PATCHES.glob("*.patch"))
 
 
-def hunt_planted(name: str, directory: Path, first: int, count: int) -> Found | None:
-    """What the simulation finds in a copy below `directory` that has this bug."""
+def copy_product(directory: Path) -> Path:
     copy = directory / "src"
     shutil.copytree(ROOT / "src" / "penstock", copy / "penstock", ignore=shutil.ignore_patterns("__pycache__"))
-    _run(["git", "apply", "-p1", str(PATCHES / f"{name}.patch")], directory)
+    return copy
+
+
+def plant(name: str, directory: Path, *options: str) -> None:
+    """Into the copy below `directory`. Fails when the product has changed where the bug was."""
+    _run(["git", "apply", "-p1", *options, str(PATCHES / f"{name}.patch")], directory)
+
+
+def hunt_planted(name: str, directory: Path, first: int, count: int) -> Found | None:
+    """What the simulation finds in a copy below `directory` that has this bug."""
+    copy = copy_product(directory)
+    plant(name, directory)
     environment = {**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{ROOT}"}
     command = [sys.executable, "-m", "tests.simulation.hunt", str(first), str(count)]
     answer = json.loads(_run(command, ROOT, environment))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests import scale
-from tests.simulation.planted import hunt_planted, names
+from tests.simulation.planted import copy_product, hunt_planted, names, plant
 
 # Found within a few seeds; the others take longer.
 QUICK = ("acknowledge-before-replication", "acknowledge-before-sync", "joins-below-epoch-start")
@@ -18,6 +18,12 @@ TORTURE_SEEDS = 2000
 @pytest.mark.parametrize("name", QUICK)
 def test_a_planted_bug_is_found(name: str, tmp_path: Path) -> None:
     assert hunt_planted(name, tmp_path, 0, SEEDS) is not None
+
+
+def test_every_bug_can_still_be_planted(tmp_path: Path) -> None:
+    copy_product(tmp_path)
+    for name in names():
+        plant(name, tmp_path, "--check")
 
 
 @pytest.mark.torture("planted")
