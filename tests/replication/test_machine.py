@@ -13,9 +13,11 @@ from tests.disk.power import PowerCutDisk
 from tests.replication.counter import GIVEN_UP, PATIENCE_MS, Add, Counter, CounterCodec, Event, Note, Sum, WaitFor
 from tests.replication.world import WAIT_S, World, world
 
+from penstock.coordination.paths import PartitionState
 from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.replication.machine import RELOAD_DELAY_MS, MachineRunner
+from penstock.replication.partition import Partition
 
 Runner = MachineRunner[Event, int, int, Note]
 Answer = Later[int | Refused]
@@ -236,5 +238,24 @@ def test_a_runner_that_is_stopped_lets_nobody_wait_and_does_not_come_back() -> N
         node.clock.advance(10 * PATIENCE_MS)
         await asyncio.sleep(0)
         assert runner.submit(Sum()).result() == Refused(Problem.NOT_COORDINATOR, "moved")
+
+    alive(PowerCutDisk(), use)
+
+
+def test_a_machine_goes_with_the_leadership_of_its_log() -> None:
+    async def use(node: World, runner: Runner) -> None:
+        assert await runner.submit(Add(7)).wait() == 7
+        waiting = runner.submit(WaitFor(100))
+        partition = node.replicas.find("__counter", 0)
+        assert isinstance(partition, Partition)
+        node.disk.syncs_may_run.clear()
+        uncommitted = runner.submit(Add(1))
+        node.replicas.roles.learn(partition, PartitionState(2, 5, (1, 2), (1, 2)), version=5)
+        node.disk.syncs_may_run.set()
+        for answer in (uncommitted, waiting, runner.submit(Add(1))):
+            assert problem_of(answer) is Problem.NOT_COORDINATOR
+        node.clock.advance(10 * RELOAD_DELAY_MS)
+        await whatever_needs_no_disk()
+        assert problem_of(runner.submit(Sum())) is Problem.NOT_COORDINATOR
 
     alive(PowerCutDisk(), use)

@@ -22,6 +22,7 @@ from penstock.rpc.core.call import call_of, fetch_call
 from penstock.rpc.core.fetch_session import FetchSession
 from penstock.rpc.core.unanswered import Unanswered
 from penstock.rpc.peers import Peers, Purpose
+from penstock.telemetry.outage import Outage
 from penstock.units import SECOND_MS
 from penstock.wire.fetch import FetchRequest, PartitionFetch
 from penstock.wire.fetch_answer import FetchAnswer
@@ -77,6 +78,7 @@ class Fetcher:
         self._armed = False
         self._held_until_ms: int | None = None
         self._alarm = Alarm(clock, self._time_passed)
+        self._outage = Outage()
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -225,11 +227,14 @@ class Fetcher:
         elif (why := self._session.answered(answer)) is not None:
             self._failed(asked, why, now_ms)
         else:
+            if self._outage.lasts:
+                logger.info("fetch.works.again", extra={"leader": self.leader, "times": self._outage.over()})
             self._take(answer, asked, now_ms)
         self._arm()
 
     def _failed(self, asked: dict[Key, Asked], why: str, now_ms: int) -> None:
-        logger.info("fetch.failed", extra={"leader": self.leader, "why": why})
+        if (times := self._outage.failed(why, now_ms)) is not None:
+            logger.warning("fetch.failed", extra={"leader": self.leader, "why": why, "times": times})
         for each in asked.values():
             each.following.on_refused(each.fetch, None, now_ms)
             self._settle_grant(each.granted_bytes, 0)

@@ -48,6 +48,8 @@ class FollowerLogs:
         self._when_settled = when_settled
         # Whose start is being written down.
         self._moving: set[Partition] = set()
+        # What was said of a partition last: it is tried again and again, and once is enough said.
+        self._complaints: dict[Partition, str] = {}
 
     def silent(self, partition: Partition, following: Following, fetch: Fetch) -> None:
         """There was nothing new about it."""
@@ -120,6 +122,8 @@ class FollowerLogs:
                 if log.failure is not None:
                     partition.stop(Problem.STORAGE_FAILED, log.failure)
                 taken = False
+        if taken and self._complaints:
+            self._complaints.pop(partition, None)
         start = following.on_appended(step)
         partition.learn_high_watermark()
         if log.sync_is_due(now_ms):
@@ -163,10 +167,11 @@ class FollowerLogs:
         partition.learn_high_watermark()
         self._when_settled(partition)
 
-    @staticmethod
-    def _complain(partition: Partition, error: PenstockError) -> None:
-        where = {"topic": partition.topic, "partition": partition.index}
-        logger.error("replica.not.appended", extra={**where, "why": str(error)})
+    def _complain(self, partition: Partition, error: PenstockError) -> None:
+        if self._complaints.get(partition) != str(error):
+            self._complaints[partition] = str(error)
+            where = {"topic": partition.topic, "partition": partition.index}
+            logger.error("replica.not.appended", extra={**where, "why": str(error)})
 
 
 _NO_RECORDS = memoryview(b"")

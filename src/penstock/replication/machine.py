@@ -119,8 +119,6 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         refused = await self._partition.when_committed(leadership.epoch_start if leadership else end).wait()
         if refused is None or refused.problem is Problem.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             self._serve(machine, end)
-        elif refused.problem is Problem.NOT_LEADER:
-            self.stop(Refused(Problem.NOT_COORDINATOR, refused.text))
         else:
             self._drop(refused)
 
@@ -206,7 +204,13 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         return self._replicas.append_own(self._partition, memoryview(batch), read_header(batch))
 
     def _drop(self, refused: Refused) -> Refused:
-        """What the log holds is no longer certain to be what the machine believes: start from the log anew."""
+        """What the log holds is no longer certain to be what the machine believes: start from the log anew.
+
+        Unless others lead it now: they replay it.
+        """
+        if refused.problem is Problem.NOT_LEADER:
+            self.stop(Refused(Problem.NOT_COORDINATOR, refused.text))
+            return self._unavailable
         times = self._outage.failed(refused.text, self._clock.now_ms())
         if times is not None:
             logger.error("machine.dropped", extra={**self._name(), "why": refused.text, "times": times})
