@@ -270,6 +270,28 @@ def test_a_cut_where_compaction_left_a_gap_is_not_beyond_the_offset() -> None:
     assert (again.end_offset, keys_in(again)) == (end_offset, expected)
 
 
+@pytest.mark.parametrize("index_interval_bytes", [1, 4096])
+def test_a_read_in_a_gap_at_the_cut_goes_on_behind_it(index_interval_bytes: int) -> None:
+    disk = PowerCutDisk()
+    settings = replace(SMALL, index_interval_bytes=index_interval_bytes)
+    log = Log.open(disk, DIRECTORY, settings, now_ms=NOW_MS)
+    for key in (b"a", b"b", b"c", b"b", b"b", b"d", b"last"):
+        put(log, key)
+    save(log)
+    compact(log, replace(settings, segment_bytes=10_000))
+    log.settings = settings
+    assert list(keys_in(log)) == [0, 2, 4, 5, 6]
+    log.truncate_to(4)
+    assert log.end_offset == 4
+    assert bytes_at(log, 3) == b""
+    for _ in range(3):
+        put(log, b"new")
+    for candidate in (log, Log.open(disk, DIRECTORY, settings, now_ms=NOW_MS)):
+        assert list(keys_in(candidate)) == [0, 2, 4, 5, 6]
+        assert bytes_at(candidate, 3) == bytes_at(candidate, 4) != b""
+        assert not candidate.recovery.damage
+
+
 def test_a_read_in_flight_of_a_replaced_segment_notices() -> None:
     log = filled(PowerCutDisk())
     piece = log.read(7, 10_000, upto=12, at_least_one=True)

@@ -155,7 +155,10 @@ class Segment:
         return sound_batches(self.file(), position, self.size, ANY_OFFSET, self.next_offset)
 
     def cut(self, position: int, next_offset: int, interval_bytes: int) -> None:
-        """What is known of it when it ends at a batch that begins there. Blocking; the file is not touched."""
+        """What is known of it when it ends where a batch begins, or damage. Blocking; the file is not touched.
+
+        `next_offset`: what begins there; it ends before that if compaction left a gap.
+        """
         indexes = self.ready_indexes(interval_bytes)
         indexes.cut(position)
         self.size = position
@@ -163,8 +166,10 @@ class Segment:
         self.truncations += 1
         self.damage = tuple(damage for damage in self.damage if damage.next_offset <= next_offset)
         newest_ms, known_position = indexes.newest()
-        for _, header in sound_batches(self.file(), known_position, position, ANY_OFFSET, next_offset):
+        for found, header in sound_batches(self.file(), known_position, position, ANY_OFFSET, next_offset):
             newest_ms = max(newest_ms, header.max_timestamp)
+            if found + header.size == position:
+                self.next_offset = header.next_offset
         self.max_timestamp_ms = newest_ms
 
     def damage_at(self, offset: int) -> Damage | None:

@@ -104,7 +104,7 @@ def _forget(log: LogState, cut: _Cut, producers: ProducerStates) -> list[Segment
     if not cut.kept:
         # Its first records may have been lost: what is gone with all others is not damage any more.
         log.move_start(cut.end_offset)
-    log.active = cut.last if cut.next_offset == cut.end_offset else None
+    log.active = cut.last if cut.last is not None and cut.last.next_offset == cut.end_offset else None
     log.end_offset = cut.end_offset
     log.clean_offset = min(log.clean_offset, cut.end_offset)
     log.epochs.cut_end(cut.end_offset)
