@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.clock import Clock
 from penstock.cluster.core.delta import Delta
 from penstock.cluster.core.image import Image
 from penstock.cluster.core.messages import (
@@ -39,10 +38,9 @@ _KNOWN_AFTER_S = 5.0
 
 
 class Calls:
-    def __init__(self, peers: Peers, image: Image, clock: Clock) -> None:
+    def __init__(self, peers: Peers, image: Image) -> None:
         self._peers = peers
         self._image = image
-        self._clock = clock
         self._registered: dict[int, tuple[int, Address]] = {}
 
     def brokers_changed(self) -> None:
@@ -59,12 +57,12 @@ class Calls:
             if known is None or known.broker_epoch < 0:
                 del self._registered[node_id]
                 self._peers.forget(node_id)
-        self.greet_controller()
+        self.greet(self._image.controller_id)
 
-    def greet_controller(self) -> None:
-        """A connection that is up: its end is the first sign of a controller's death."""
-        if self._image.controller_id in self._registered:
-            self.ask(self._image.controller_id, Purpose.CONTROL, Hello(), CONTROL_TIMEOUT_MS)
+    def greet(self, node_id: int) -> None:
+        """For a connection that is up: its end is the first sign of the other's death."""
+        if node_id in self._registered:
+            self.ask(node_id, Purpose.CONTROL, Hello(), CONTROL_TIMEOUT_MS)
 
     def ask(self, node_id: int, purpose: Purpose, message: Message, timeout_ms: int) -> Later[Reply]:
         """REQUEST_TIMED_OUT: it may have arrived. STORE_UNAVAILABLE: it has not."""

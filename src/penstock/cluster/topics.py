@@ -119,17 +119,20 @@ class Topics:
 
     async def delete(self, name: str) -> TopicImage | Refused:
         async with self._turn:
-            topic = self._image.topic(name)
-            if topic is None:
-                return _unknown(name)
-            if topic.is_internal:
+            if name in INTERNAL_TOPICS and self._image.topic(name) is not None:
                 return Refused(Problem.INVALID_REQUEST, f"{name} is internal: all that groups have committed is in it")
             try:
                 changes = self._in_office()
+                # Not by the image: one that could not be opened here can be deleted all the same.
+                check_name(name)
+                found = await changes.row(name)
+                if found is None:
+                    return _unknown(name)
+                topic = self._image.topic(name) or TopicImage(name, found[0].topic_id, (), found[0].config)
                 await changes.erase(name)
                 await changes.applied()
             except PenstockError as error:
-                return Refused.by(error)
+                return _unknown(name) if error.problem is Problem.INVALID_TOPIC_NAME else Refused.by(error)
             return topic
 
     async def grow(

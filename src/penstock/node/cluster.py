@@ -61,7 +61,7 @@ class ClusterNode:
         self.image = Image(cluster_id, self.node_id)
         self.metadata = Metadata(self.image, store)
         self.peers = Peers(clock, self._lost)
-        self.calls = Calls(self.peers, self.image, clock)
+        self.calls = Calls(self.peers, self.image)
         self._deaths = Deaths(self.image, self._dead, self._alive)
         defaults = NewTopicDefaults(settings.topics.num_partitions, settings.topics.default_replication_factor)
         self.topics = Topics(store, self.image, defaults, self.calls)
@@ -175,8 +175,9 @@ class ClusterNode:
         self.member.controller_died(node_id, broker_epoch)
 
     def _alive(self, node_id: int) -> None:
-        if node_id == self.image.controller_id:
-            self.calls.greet_controller()
+        """A connection that ended for other reasons, such as idleness: the next one's end must say something too."""
+        if node_id == self.image.controller_id or self.controller is not None:
+            self.calls.greet(node_id)
 
     def _log_end(self, topic: str, partition: int) -> LogEnd | None:
         return self.find_log_end(topic, partition)

@@ -68,9 +68,12 @@ class Delta(msgspec.Struct, frozen=True, array_like=True):
         return not (self.topics or self.partitions or self.removed) and self.brokers is None
 
     def then(self, later: Delta) -> Delta:
-        """Both as one; of what both have, the later counts."""
-        partitions = {(row.topic_id, row.partition): row for row in (*self.partitions, *later.partitions)}
-        topics = {row.topic_id: row for row in (*self.topics, *later.topics)}
+        """Both as one; of what both have, the later counts, and nothing is left of what the later one removes."""
+        gone = {row.topic_id for row in later.removed}
+        rows = [row for row in self.partitions if row.topic_id not in gone]
+        partitions = {(row.topic_id, row.partition): row for row in (*rows, *later.partitions)}
+        named = [row for row in self.topics if row.topic_id not in gone]
+        topics = {row.topic_id: row for row in (*named, *later.topics)}
         return msgspec.structs.replace(
             later,
             topics=tuple(topics.values()),

@@ -1,0 +1,134 @@
+"""A broker knows what the controller knows in the end, whatever messages get lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from msgspec.structs import replace
+
+from penstock.clock import SystemClock
+from penstock.cluster.core.delta import BrokerRow, Delta, PartitionRow, TopicRow
+from penstock.cluster.core.image import Image
+from penstock.cluster.metadata import Metadata
+from penstock.cluster.publishing import Publishing
+from penstock.coordination.embedded import EmbeddedStore
+from penstock.coordination.interface import Create
+from penstock.coordination.paths import (
+    PARTITION,
+    TOPIC,
+    PartitionState,
+    TopicState,
+    ensure_parents,
+    partition_path,
+    topic_path,
+)
+from penstock.disk.local import LocalDisk
+from penstock.errors import Problem, Refused
+from penstock.later import Later
+
+BROKERS = tuple(BrokerRow(node_id, "here", 9092, broker_epoch=7, is_registered=True) for node_id in (1, 2))
+STATE = PartitionState(1, 0, (1,), (1, 2))
+
+
+class World:
+    """A controller, broker 1, and broker 2, with a line between them that may fail in either direction."""
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self.store = store
+        self.images = {node_id: Image("cluster", node_id) for node_id in (1, 2)}
+        self.metadata = {node_id: Metadata(image, store) for node_id, image in self.images.items()}
+        self.loses_requests = False
+        self.loses_answers = False
+        self.pushed: list[Delta] = []
+        self.publishing = self.begin(controller_epoch=1)
+
+    def begin(self, controller_epoch: int) -> Publishing:
+        return Publishing(1, controller_epoch, self.metadata[1], self.push, SystemClock())
+
+    def push(self, node_id: int, delta: Delta) -> Later[Refused | None]:
+        self.pushed.append(delta)
+        lost = Later.of(Refused(Problem.REQUEST_TIMED_OUT, "lost"))
+        if self.loses_requests:
+            return lost  # type: ignore[return-value]
+        answered = self.metadata[node_id].receive(delta).map(lambda each: each if isinstance(each, Refused) else None)
+        return lost if self.loses_answers else answered  # type: ignore[return-value]
+
+    async def create(self, name: str, generation: int) -> None:
+        topic = TopicState(UUID(int=generation), 1, generation)
+        changes = [
+            Create(topic_path(name), TOPIC.encode(topic)),
+            Create(partition_path(name, 0), PARTITION.encode(STATE)),
+        ]
+        await self.store.commit(changes)
+        row = TopicRow(name, topic.topic_id, generation, 1, {}, -1)
+        self.publishing.publish(topics=[row], partitions=[PartitionRow(name, topic.topic_id, 0, STATE, 0)])
+
+    def names(self, node_id: int) -> list[str]:
+        return [topic.name for topic in self.images[node_id].topics()]
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+def alive(directory: Path, use: Callable[[World], Awaitable[None]]) -> None:
+    async def life() -> None:
+        store = EmbeddedStore.open(LocalDisk(), str(directory))
+        await ensure_parents(store)
+        async with asyncio.timeout(20):
+            await use(World(store))
+        await store.close()
+
+    asyncio.run(life())
+
+
+@pytest.mark.parametrize("fault", ["loses_requests", "loses_answers"])
+def test_what_got_lost_is_read_from_the_store(tmp_path: Path, fault: str) -> None:
+    async def use(world: World) -> None:
+        world.publishing.publish(brokers=BROKERS)
+        await world.create("first", 1)
+        await world.publishing.told().wait()
+        assert world.names(2) == ["first"]
+        setattr(world, fault, True)
+        await world.create("second", 2)
+        await world.create("third", 3)
+        await world.until(lambda: len(world.pushed) > 3)
+        setattr(world, fault, False)
+        await world.publishing.told().wait()
+        await world.metadata[2].settled().wait()
+        assert world.names(2) == ["first", "second", "third"]
+
+    alive(tmp_path, use)
+
+
+def test_numbers_follow_each_other_while_nothing_is_lost(tmp_path: Path) -> None:
+    async def use(world: World) -> None:
+        world.publishing.publish(brokers=BROKERS)
+        for generation in range(1, 6):
+            await world.create(f"topic-{generation}", generation)
+            await world.publishing.told().wait()
+        assert [delta.sequence for delta in world.pushed] == list(range(len(world.pushed)))
+        assert len(world.names(2)) == 5
+
+    alive(tmp_path, use)
+
+
+def test_an_earlier_controller_is_told_that_it_is_one(tmp_path: Path) -> None:
+    async def use(world: World) -> None:
+        deposed: list[bool] = []
+        world.publishing.publish(brokers=BROKERS)
+        await world.publishing.told().wait()
+        later = replace(world.pushed[-1], controller=2, controller_epoch=2, sequence=0)
+        await world.metadata[2].receive(later).wait()
+        assert world.images[2].controller_id == 2
+        world.publishing.when_deposed = lambda: deposed.append(True)
+        await world.create("ghost", 1)
+        await world.publishing.told().wait()
+        assert deposed == [True]
+        assert world.images[2].controller_id == 2
+
+    alive(tmp_path, use)
