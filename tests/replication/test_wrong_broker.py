@@ -1,4 +1,4 @@
-"""Consumers at brokers that do not lead: told who does, or served because they are near (KIP-951, KIP-392)."""
+"""Clients at brokers that do not lead: told who does, or served because they are near (KIP-951, KIP-392)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from kio.schema.errors import ErrorCode
 from tests.replication.brokers import TOPIC_ID, Broker, Cluster, cluster_of, led_by
 from tests.storage.batches import headers_in
 
+from penstock.broker.api import Caller
+from penstock.broker.apis.produce import Produce
+from penstock.broker.current_leaders import CurrentLeaders
 from penstock.rpc.core.call import fetch_call
 from penstock.rpc.peers import Peers, Purpose
 from penstock.wire.fetch import CONSUMER, FetchRequest, PartitionFetch, TopicFetch
 from penstock.wire.fetch_answer import FetchAnswer
+from penstock.wire.produce import OneBatch
+from penstock.wire.produce_response import ProduceResponse
+from penstock.wire.records import Record, build_batch
 
 EAST, WEST = "east", "west"
 
@@ -114,5 +120,38 @@ def test_a_follower_that_left_the_isr_sends_consumers_back() -> None:
         await cluster.until(lambda: cluster[2].partition.state.isr == (1,))
         assert (await fetch(peers, cluster[2], 0, WEST)).error_code is ErrorCode.not_leader_or_follower
         assert (await fetch(peers, cluster[1], 0, WEST)).preferred == -1
+
+    run(use)
+
+
+def produce(broker: Broker, acks: int = -1) -> ProduceResponse:
+    batch = memoryview(build_batch([Record(0, broker.cluster.clock.now_ms(), None, b"x")]))
+    handler = Produce(broker.replicas, CurrentLeaders(broker.image), broker.cluster.clock)
+    answer = handler.start(OneBatch(acks, 1000, "", TOPIC_ID, 0, batch), Caller("client", "here", 1))
+    assert isinstance(answer, ProduceResponse)
+    return answer
+
+
+def test_a_producer_at_the_wrong_broker_hears_who_leads_and_where_that_is() -> None:
+    async def use(cluster: Cluster, _: Peers) -> None:
+        for broker in (cluster[2], cluster[3]):
+            answer = produce(broker)
+            (row,) = answer.topics[0].partitions
+            assert row.error_code is ErrorCode.not_leader_or_follower
+            assert row.current_leader == (1, 0)
+            (endpoint,) = answer.node_endpoints
+            assert (endpoint.node_id, endpoint.port) == (1, cluster[1].address.port)
+        assert cluster[2].partition.log.end_offset == 0
+
+    run(use)
+
+
+def test_acks_all_is_refused_before_anything_is_written_when_too_few_are_in_sync() -> None:
+    async def use(cluster: Cluster, _: Peers) -> None:
+        cluster[2].cut_off(1)
+        await cluster.decide(led_by(1, 1, 2, isr=(1,), min_isr=2))
+        (row,) = produce(cluster[1]).topics[0].partitions
+        assert row.error_code is ErrorCode.not_enough_replicas
+        assert cluster[1].partition.log.end_offset == 0
 
     run(use)
