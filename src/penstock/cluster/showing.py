@@ -86,7 +86,8 @@ class Showing:
             self._shown_as_leader = self._may_lead
             names = [topic.row.name for topic in self._topics]
         failures: dict[str, PenstockError] = {}
-        for name in names:
+        # A change of leaders is urgent; the files of a new topic take their time.
+        for name in sorted(names, key=lambda name: self._image.topic(name) is None):
             known, before = self._topics.get(name), self._image.topic(name)
             if known is None or not known.is_complete or (image := self._image_of(known)) == before:
                 continue
