@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from penstock.broker.api import Api, Buffers, Caller, CloseConnection, Handler
+from penstock.broker.api import Api, Buffers, Caller, CloseConnection, Handler, OwnCodec
 from penstock.cluster.calls import FORWARD_TIMEOUT_MS, Calls
 from penstock.cluster.core.messages import Forward
 from penstock.errors import Problem
@@ -59,6 +59,7 @@ class Forwarded:
 
     def __init__(self, handler: Handler, forwarding: Forwarding) -> None:
         self._handler = handler
+        self._codec = handler if isinstance(handler, OwnCodec) else None
         self._forwarding = forwarding
 
     @property
@@ -67,7 +68,7 @@ class Forwarded:
 
     def read(self, frame: memoryview, body_start: int, version: int) -> Any:
         if self._forwarding.is_controller():
-            return decode(self.api.key, version, frame[body_start:])
+            return self._decoded(frame, body_start, version)
         return _Raw(bytes(frame), version, body_start)
 
     def start(self, request: Any, caller: Caller) -> Any | Later[Any]:
@@ -78,15 +79,22 @@ class Forwarded:
     def pack(self, response: Any, version: int, correlation_id: int, throttle_ms: int) -> Buffers:
         if isinstance(response, bytes):
             return [response]
+        if self._codec is not None:
+            return self._codec.pack(response, version, correlation_id, throttle_ms)
         return [encode(response, self.api.key, version, correlation_id, throttle_ms)]
 
     async def _forward(self, request: _Raw, caller: Caller) -> Any:
         answer = await self._forwarding.send(request.frame, caller.host)
         if answer is not None:
             return answer
-        decoded = decode(self.api.key, request.version, request.frame[request.body_start :])
+        decoded = self._decoded(memoryview(request.frame), request.body_start, request.version)
         result = self._handler.start(decoded, caller)
         return await result.wait() if isinstance(result, Later) else result
+
+    def _decoded(self, frame: memoryview, body_start: int, version: int) -> Any:
+        if self._codec is not None:
+            return self._codec.read(frame, body_start, version)
+        return decode(self.api.key, version, frame[body_start:])
 
 
 def forwarded(handlers: Iterable[Handler], forwarding: Forwarding) -> list[Handler]:

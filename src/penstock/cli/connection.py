@@ -6,7 +6,7 @@ import concurrent.futures
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 from confluent_kafka import KafkaError, KafkaException
@@ -45,7 +45,7 @@ _ADVICE = {
 
 def client_settings(bootstrap: str, **more: Any) -> dict[str, Any]:
     """For any client of librdkafka. Fails the command at once if nobody listens there."""
-    _reach(bootstrap)
+    connected_first(bootstrap)
     # librdkafka writes its own lines to stderr; what matters reaches the caller as an error.
     return {"bootstrap.servers": bootstrap, "client.id": "penstock-cli", "log_level": 0, **more}
 
@@ -63,9 +63,9 @@ def refusals_told(bootstrap: str) -> Iterator[None]:
         fail_with(refusal.args[0], bootstrap)
 
 
-def fail_with(error: KafkaError, bootstrap: str) -> None:
+def fail_with(error: KafkaError, bootstrap: str) -> NoReturn:
     if error.code() in _UNREACHABLE:
-        _fail_unreachable(bootstrap, error.str())
+        fail_unreachable(bootstrap, error.str())
     text = error.str() or error.name()
     fail(f"{text} ({error.name()})", do=_ADVICE.get(error.code(), ""))
 
@@ -76,9 +76,12 @@ def answer_of(futures: Mapping[Any, concurrent.futures.Future[T]]) -> T:
     return future.result(REQUEST_TIMEOUT_S)
 
 
-def _reach(bootstrap: str) -> None:
-    """librdkafka tries for a long time in silence; a refused connection is better told at once."""
-    last: OSError | None = None
+def connected_first(bootstrap: str) -> Address:
+    """The first of these where somebody listens. Fails the command at once if nobody does: librdkafka tries for a long
+
+    time in silence.
+    """
+    last = ""
     for text in bootstrap.split(","):
         try:
             address = Address.parse(text.strip())
@@ -86,13 +89,13 @@ def _reach(bootstrap: str) -> None:
             raise typer.BadParameter(f"{text!r} is not {Address.wanted}", param_hint="--bootstrap") from None
         try:
             socket.create_connection((address.host, address.port), CONNECT_TIMEOUT_S).close()
-            return
+            return address
         except OSError as error:
-            last = error
-    _fail_unreachable(bootstrap, str(last))
+            last = str(error)
+    return fail_unreachable(bootstrap, last)
 
 
-def _fail_unreachable(bootstrap: str, why: str) -> None:
+def fail_unreachable(bootstrap: str, why: str) -> NoReturn:
     fail(
         f"no node answers at {bootstrap}: {why}",
         do="start one with: penstock serve, or say where it is with --bootstrap HOST:PORT",

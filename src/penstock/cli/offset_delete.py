@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
 from confluent_kafka import KafkaError, KafkaException
 
-from penstock.cli.connection import REQUEST_TIMEOUT_S
+from penstock.cli.raw_request import ask_raw
 from penstock.config.address import Address
 
 _API_KEY = 47
@@ -21,14 +20,12 @@ _PARTITION = struct.Struct(">i")
 _PARTITION_ANSWER = struct.Struct(">ih")
 # Correlation id, error code, throttle time, count of topics.
 _RESPONSE_HEAD = struct.Struct(">ihii")
-# Far above the answer to any request that a command line can hold.
-_MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
 
 def delete_offsets(coordinator: Address, group: str, partitions: Mapping[str, Sequence[int]]) -> None:
     """KafkaException with the first refusal."""
     try:
-        answer = _ask(coordinator, pack_request(group, partitions))
+        answer = ask_raw(coordinator, pack_request(group, partitions))
         codes = list(error_codes(answer))
     except (OSError, struct.error) as error:
         raise KafkaException(KafkaError(KafkaError._TRANSPORT, str(error))) from None
@@ -58,26 +55,6 @@ def error_codes(answer: bytes) -> Iterator[int]:
         for _ in range(count):
             yield _PARTITION_ANSWER.unpack_from(answer, position)[1]
             position += _PARTITION_ANSWER.size
-
-
-def _ask(coordinator: Address, request: bytes) -> bytes:
-    with socket.create_connection((coordinator.host, coordinator.port), REQUEST_TIMEOUT_S) as connection:
-        connection.sendall(request)
-        (length,) = _LENGTH.unpack(_receive(connection, _LENGTH.size))
-        if not 0 <= length <= _MAX_RESPONSE_BYTES:
-            raise ConnectionError("the answer is not of the Kafka protocol")
-        return _receive(connection, length)
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    parts = []
-    while size:
-        part = connection.recv(size)
-        if not part:
-            raise ConnectionError("the node closed the connection")
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
 
 
 def _string(text: str) -> bytes:

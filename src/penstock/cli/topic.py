@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from penstock.cli.confirm import YesOption, confirm
 from penstock.cli.connection import (
     DEFAULT_BOOTSTRAP,
     REQUEST_TIMEOUT_S,
@@ -39,11 +39,12 @@ app = typer.Typer(
     help="Create, list, describe, alter and delete topics.",
 )
 
+_DELETES = "this deletes data"
+
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the topic; may be repeated.")
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 @app.command(epilog="Example: penstock topic create orders --partitions 6 --set retention.ms=86400000")
@@ -149,7 +150,7 @@ def delete(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Delete topics with everything in them."""
-    _confirm(f"Delete {', '.join(topics)} with all records?", yes)
+    confirm(f"Delete {', '.join(topics)} with all records?", yes, _DELETES)
     admin = connect_admin(bootstrap)
     with refusals_told(bootstrap):
         for future in admin.delete_topics(list(topics), request_timeout=REQUEST_TIMEOUT_S).values():
@@ -188,7 +189,7 @@ def delete_records(
         if not partitions:
             fail(f"there is no such topic or partition: {topic}", do="see the topics with: penstock topic list")
         targets = resolve(admin, partitions, position)
-        _confirm(f"Delete the records of {topic} before {_shown(targets)}?", yes)
+        confirm(f"Delete the records of {topic} before {_shown(targets)}?", yes, _DELETES)
         requests = [TopicPartition(name, number, offset) for (name, number), offset in targets.items()]
         answers = admin.delete_records(requests, request_timeout=REQUEST_TIMEOUT_S)
         rows = [
@@ -217,11 +218,3 @@ def _config(admin: AdminClient, topic: str) -> dict[str, Any]:
 
 def _shown(targets: dict[tuple[str, int], int]) -> str:
     return ", ".join(f"{number}@{offset}" for (_, number), offset in sorted(targets.items()))
-
-
-def _confirm(question: str, yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        fail("this deletes data, and there is no terminal to ask", do="add --yes")
-    typer.confirm(question, abort=True, err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from penstock.cluster.controller import ActiveController
@@ -70,13 +71,20 @@ class Operations:
         moves: Sequence[Move] = ()
         if draining:
             try:
-                moves = drain(self._topics.brokers(), self.placed(), node_id).moves
+                # Seconds, in a large cluster.
+                moves = (await asyncio.to_thread(drain, self._topics.brokers(), self.placed(), node_id)).moves
             except PenstockError as error:
                 return Refused.by(error)
-        answer = await self._ask(lambda request_id: SetDraining(request_id, node_id, draining)).wait()
-        if answer.refusal is not None or not moves:
-            return answer.refusal
+        refused = await self.set_draining(node_id, draining).wait()
+        if refused is not None or not moves:
+            return refused
         return await self.move(moves)
+
+    def set_draining(self, node_id: int, draining: bool) -> Later[Refused | None]:
+        """Whether new replicas may go to it; of those that are there, upkeep takes care."""
+        return self._ask(lambda request_id: SetDraining(request_id, node_id, draining)).map(
+            lambda answer: answer.refusal
+        )
 
     async def move(self, moves: Sequence[Move]) -> Refused | None:
         """The first refusal, if there is one; the others move all the same."""

@@ -42,6 +42,7 @@ from penstock.node.reports import (
     failed_logs,
     full_disk,
     group_lags,
+    held,
     log_ends,
     log_sizes,
     unavailable_groups,
@@ -171,6 +172,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
 def _connect(cluster: ClusterNode, replicas: Replicas) -> None:
     """What becomes of the session, and who is alive, concerns the replicas at once."""
     cluster.find_log_end = log_ends(replicas)
+    cluster.sizes.own = lambda: held(replicas)
     cluster.metadata.when_brokers_change(replicas.brokers_changed)
     cluster.member.when_session_changes(lambda suspended: replicas.session(suspended=suspended))
     cluster.member.when_session_lost(lambda: replicas.roles.resign(replicas))

@@ -24,9 +24,11 @@ from penstock.cluster.deaths import Deaths
 from penstock.cluster.isr_changes import IsrChanges, Standing
 from penstock.cluster.member import Member
 from penstock.cluster.metadata import Metadata
+from penstock.cluster.operating import Operating
 from penstock.cluster.operations import Operations
 from penstock.cluster.publishing import Publishing
 from penstock.cluster.reading import TopicDefaults
+from penstock.cluster.replica_sizes import ReplicaSizes
 from penstock.cluster.topics import NewTopicDefaults, Topics
 from penstock.cluster.upkeep import Upkeep
 from penstock.config.address import Address
@@ -67,6 +69,8 @@ class ClusterNode:
         self.topics = Topics(store, self.image, defaults, self.calls)
         self.member = Member(store, self.node_id, self.metadata, self._take_office)
         self.operations = Operations(self.image, self.topics, lambda: self.controller)
+        self.sizes = ReplicaSizes(self.image, self.peers)
+        self.operating = Operating(self.image, self.topics, self.operations, self.sizes, lambda: self.controller)
         self.isr_changes = IsrChanges(self._standing, self.calls)
         self.answering = Answering(self.member, self.metadata, self.topics, self._log_end)
         # Of this broker's replicas; set when there are any.

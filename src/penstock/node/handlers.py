@@ -39,6 +39,7 @@ from penstock.broker.apis.offset_commit import OffsetCommit
 from penstock.broker.apis.offset_delete import OffsetDelete
 from penstock.broker.apis.offset_fetch import OffsetFetch
 from penstock.broker.apis.offset_for_leader_epoch import OffsetForLeaderEpoch
+from penstock.broker.apis.operator import Operator
 from penstock.broker.apis.private import Private
 from penstock.broker.apis.produce import Produce
 from penstock.broker.apis.sync_group import SyncGroup
@@ -137,4 +138,5 @@ def _administration(parts: Parts, settings: Settings) -> Sequence[Handler]:
         ListPartitionReassignments(parts.cluster.operations),
         ElectLeaders(parts.cluster.operations),
         UnregisterBroker(parts.cluster.operations),
+        Operator(parts.cluster.operating),
     ]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from penstock.clock import Clock
 from penstock.cluster.core.election import LogEnd
+from penstock.cluster.replica_sizes import Held
 from penstock.errors import Refused
 from penstock.groups.coordinator import OFFSETS_TOPIC, Groups
 from penstock.replication.core.replica_log import last_epoch
@@ -24,6 +25,11 @@ def log_sizes(replicas: Replicas) -> Iterator[LogSize]:
     for partition in replicas:
         log = partition.log
         yield LogSize(partition.topic, partition.index, log.size_bytes, log.start_offset, log.end_offset)
+
+
+def held(replicas: Replicas) -> Held:
+    sizes = {(partition.topic, partition.index): partition.log.size_bytes for partition in replicas}
+    return Held(sizes, replicas.disk_space().free_bytes)
 
 
 def group_lags(groups: Groups, replicas: Replicas) -> Iterator[GroupLag]:

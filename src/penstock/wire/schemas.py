@@ -17,6 +17,10 @@ CONTROLLED_SHUTDOWN = 7
 API_VERSIONS = 18
 # Between brokers of one release; no client's business, and far above what Kafka gives out.
 PRIVATE = 30_000
+# Between an operator's commands and the controller.
+OPERATOR = 30_001
+
+_OURS = {PRIVATE: "Private", OPERATOR: "Operator"}
 
 
 def _versions() -> Mapping[int, tuple[int, int]]:
@@ -33,8 +37,8 @@ VERSIONS: Mapping[int, tuple[int, int]] = _versions()
 
 def api_name(api_key: int) -> str:
     """Kafka's name for logs and metrics, such as `OffsetForLeaderEpoch`."""
-    if api_key == PRIVATE:
-        return "Private"
+    if api_key in _OURS:
+        return _OURS[api_key]
     name = api_key_map.get(api_key)
     return name.title().replace("_", "") if name is not None else f"API {api_key}"
 
@@ -88,7 +92,7 @@ def request_header_version(api_key: int, version: int) -> int:
         return known
     if api_key == CONTROLLED_SHUTDOWN:
         return 0 if version == 0 else 1
-    if api_key == PRIVATE:
+    if api_key in _OURS:
         return 1
     if api_key not in VERSIONS:
         raise Malformed("request header", f"unknown API key {api_key}")
