@@ -25,6 +25,8 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would c
 
 _TROUBLES = ("without_leader", "under_replicated", "below_min_isr", "not_preferred")
 _NAMED = 10
+# Moves of a plan on a screen.
+_SHOWN = 50
 _COPIES = "this copies data between brokers"
 _AGAIN = "plan again with: penstock cluster rebalance"
 
@@ -159,7 +161,9 @@ def _show_plan(
         show_json({"done": done, "size_bytes": copied, **plan, "refused": list(refused), **more})
         return
     if plan["moves"]:
-        show_rows(output, plan["moves"], ["topic", "partition", "before", "replicas", "size_bytes"])
+        show_rows(output, plan["moves"][:_SHOWN], ["topic", "partition", "before", "replicas", "size_bytes"])
+    if len(plan["moves"]) > _SHOWN:
+        say(f"and {len(plan['moves']) - _SHOWN:,} more; --output json shows all")
     rows = [
         {"broker": each["node_id"], **{name: _change(each, name) for name in ("replicas", "leaders", "size_bytes")}}
         for each in plan["brokers"]
@@ -174,7 +178,7 @@ def _change(broker: dict[str, Any], name: str) -> str:
 
 def _amount(moves: Sequence[dict[str, Any]]) -> str:
     copied = sum(move["size_bytes"] for move in moves)
-    return f"{len(moves):,} partition{'' if len(moves) == 1 else 's'} ({copied / 1e6:,.1f} MB to copy)"
+    return f"{len(moves):,} partition{'' if len(moves) == 1 else 's'} ({copied / 1e6:,.1f} MB)"
 
 
 def _named(troubled: dict[str, Any]) -> str:

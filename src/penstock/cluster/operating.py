@@ -120,15 +120,10 @@ class Operating:
         return await self._reassign(wishes, refused)
 
     def _why_not(self, move: Move, brokers: Sequence[Broker]) -> str:
-        state = self._state(move)
-        if state is None:
-            return "it does not exist any more"
-        if state.adding or state.removing:
-            return "a reassignment is under way"
-        if state.replicas != move.before:
-            return f"it was planned for replicas {list(move.before)}, and has {list(state.replicas)}"
+        if reason := self._operations.changed_since(move):
+            return reason
         try:
-            check_reassignment(brokers, state.replicas, move.replicas)
+            check_reassignment(brokers, move.before, move.replicas)
         except PenstockError as error:
             return str(error)
         return ""
@@ -140,7 +135,7 @@ class Operating:
         refused = await self._operations.set_draining(node_id, True).wait()
         if refused is not None:
             return OperatorReply.refusing(refused)
-        moves = planned.plan.moves
+        moves = [move for move in planned.plan.moves if not self._operations.changed_since(move)]
         wishes = [ReassignmentWish(PartitionKey(move.topic, move.partition), move.replicas) for move in moves]
         return msgspec.structs.replace(await self._reassign(wishes, ()), plan=planned.plan)
 

@@ -87,12 +87,28 @@ class Operations:
         )
 
     async def move(self, moves: Sequence[Move]) -> Refused | None:
-        """The first refusal, if there is one; the others move all the same."""
-        wishes = [ReassignmentWish(PartitionKey(move.topic, move.partition), move.replicas) for move in moves]
+        """The first refusal, if there is one; the others move all the same. What has changed since it was planned stays
+
+        for the next plan.
+        """
+        fitting = [move for move in moves if not self.changed_since(move)]
+        wishes = [ReassignmentWish(PartitionKey(move.topic, move.partition), move.replicas) for move in fitting]
         rows = await self.reassign(wishes).wait()
         if isinstance(rows, Refused):
             return rows
         return next((row.refusal for row in rows if row.refusal is not None), None)
+
+    def changed_since(self, move: Move) -> str:
+        """Why the partition is not any more what the move was planned for; empty if it is."""
+        topic = self._image.topic(move.topic)
+        if topic is None or not 0 <= move.partition < len(topic.partitions):
+            return "it does not exist any more"
+        state = topic.partitions[move.partition].state
+        if state.adding or state.removing:
+            return "a reassignment is under way"
+        if state.replicas != move.before:
+            return f"it was planned for replicas {list(move.before)}, and has {list(state.replicas)}"
+        return ""
 
     def placed(self) -> list[PlacedPartition]:
         """All partitions as planning wants them, without their sizes."""

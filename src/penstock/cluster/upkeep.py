@@ -5,6 +5,7 @@ join, and brokers that are being drained become empty whatever has happened mean
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 
@@ -82,8 +83,9 @@ class Upkeep:
         for broker in self._topics.brokers():
             if not broker.draining or not broker.replicas:
                 continue
-            plan = drain(self._topics.brokers(), self._operations.placed(), broker.node_id)
-            if plan.moves:
+            # Seconds, in a large cluster: an operator may have thought better of it by then.
+            plan = await asyncio.to_thread(drain, self._topics.brokers(), self._operations.placed(), broker.node_id)
+            if plan.moves and self._operations.draining(broker.node_id) is True:
                 self._note(await self._operations.move(plan.moves))
 
     def _note(self, refused: Refused | None) -> None:
