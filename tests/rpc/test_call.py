@@ -14,11 +14,9 @@ from kio.schema.alter_partition.v3.response import AlterPartitionResponse
 from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.types import BrokerId
 from kio.static.primitive import i32, i64
-from tests.bad_input import requests
-from tests.bad_input.raw import packed
 from tests.wire.messages import SERVED_VERSIONS, kio_bytes, kio_message, messages
 
-from penstock.rpc.core.call import Call, call_of, fetch_call, forward_call
+from penstock.rpc.core.call import Call, call_of, fetch_call
 from penstock.units import MIB
 from penstock.wire.fetch import FetchRequest, read_fetch_request
 from penstock.wire.framing import read_request_header
@@ -96,20 +94,3 @@ def test_the_correlation_id_is_at_the_same_place_in_every_header() -> None:
         assert raw[4:8] == b"\x01\x02\x03\x04"
     for response_header in response_headers:
         assert kio_bytes(response_header(correlation_id=i32(0x01020304)))[:4] == b"\x01\x02\x03\x04"
-
-
-def test_a_request_is_forwarded_as_it_came_under_another_number() -> None:
-    frame = packed(requests.create_topic("orders"), correlation_id=77, client_id="admin")
-    call = forward_call(memoryview(frame))
-    call.number(5)
-    assert bytes(call.frame[:4]) == struct.pack(">i", len(frame))
-    sent = memoryview(call.frame)[4:]
-    assert read_request_header(sent)[2:4] == (5, "admin")
-    assert (bytes(sent[:4]), bytes(sent[8:])) == (frame[:4], frame[8:])
-    answer = call.read(memoryview(struct.pack(">i", 5) + b"whatever the controller says"), 4)
-    assert answer == struct.pack(">ii", 32, 77) + b"whatever the controller says"
-
-
-def test_what_has_no_header_is_not_forwarded() -> None:
-    with pytest.raises(Malformed):
-        forward_call(memoryview(b"\x00\x13\x00"))

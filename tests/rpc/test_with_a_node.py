@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from uuid import UUID
 
 import pytest
-from kio.schema.create_topics.v5.response import CreateTopicsResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v12.response import MetadataResponse
@@ -24,9 +22,8 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 from tests.bad_input import requests
 from tests.bad_input.batches import good_batch
-from tests.bad_input.raw import RawConnection, packed
+from tests.bad_input.raw import RawConnection
 from tests.rpc.peer import api_versions, on_loop
-from tests.wire.messages import kio_message
 
 from penstock.clock import SystemClock
 from penstock.config.address import Address
@@ -211,18 +208,6 @@ async def test_a_thousand_requests_are_answered(shared: TestNode) -> None:
         answers = [peers.call(NODE, Purpose.CONTROL, api_versions(), TIMEOUT_MS) for _ in range(1000)]
         codes = {type(await answer.wait()) for answer in answers}
         assert [kind.__name__ for kind in codes] == ["ApiVersionsResponse"]
-
-
-@on_loop
-async def test_a_clients_request_is_forwarded_and_its_answer_is_the_clients(shared: TestNode) -> None:
-    frame = packed(requests.create_topic("forwarded"), correlation_id=4711, client_id="admin")
-    async with peers_of(shared) as peers:
-        answer = await peers.forward(NODE, memoryview(frame), TIMEOUT_MS).wait()
-        assert isinstance(answer, bytes)
-        assert struct.unpack_from(">ii", answer) == (len(answer) - 4, 4711)
-        # Version 5 is flexible: no tagged fields behind the correlation id.
-        assert kio_message(CreateTopicsResponse, answer[9:]).topics[0].error_code is ErrorCode.none
-        await topic_id_of(peers, "forwarded")
 
 
 @on_loop

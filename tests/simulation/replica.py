@@ -234,8 +234,6 @@ class Replica:
         self._heed(leading.on_answer(proposal, answer, self.network.now_ms))
         if leading.is_over:
             self.resign()
-        elif leading.needs_state:
-            self.broker.read_soon()
 
     def _advanced(self) -> None:
         leading = self.leading

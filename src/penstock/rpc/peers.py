@@ -11,7 +11,7 @@ from typing import TypeVar
 from penstock.clock import Clock
 from penstock.config.address import Address
 from penstock.later import Later
-from penstock.rpc.core.call import Call, forward_call
+from penstock.rpc.core.call import Call
 from penstock.rpc.core.unanswered import How, Unanswered
 from penstock.rpc.dial import Dial, is_own_end, lost
 from penstock.rpc.link import Link
@@ -74,10 +74,6 @@ class Peers:
             when_lost = partial(self._when_lost, node_id, purpose)
             link = self._links[node_id, purpose] = Link(self._addresses[node_id], self._clock, when_lost)
         return link.call(call, timeout_ms)
-
-    def forward(self, node_id: int, frame: memoryview, timeout_ms: int) -> Later[bytes | Unanswered]:
-        """A client's request as it came, without length prefix; its answer is whole and ready for the client."""
-        return self.call(node_id, Purpose.FORWARDING, forward_call(frame), timeout_ms)
 
     def probe(self, node_id: int) -> Later[Unanswered | None]:
         """A connection of its own, made at once whatever there is and dropped again. None: somebody listens."""

@@ -104,11 +104,6 @@ class Leadership:
         return Altered(self._in_sync.state, self._in_sync.version)
 
     @property
-    def needs_state(self) -> bool:
-        """The controller declined because it knows a later state. It will come by itself; reading it is faster."""
-        return self._in_sync.is_stale
-
-    @property
     def latest_is_known(self) -> bool:
         """Until then ListOffsets(latest) is OFFSET_NOT_AVAILABLE: the leader before may have shown more (KIP-207)."""
         return self.high_watermark >= self.epoch_start
@@ -182,10 +177,6 @@ class Leadership:
             for member in proposal.isr:
                 if member.replica not in self._in_sync.recorded and member.replica in self._followers.table:
                     self._followers.table[member.replica].declined_until_ms = now_ms + 2 * RETRY_MS
-        return self.tick(now_ms)
-
-    def on_settings(self, settings: LeadershipSettings, now_ms: int) -> Outcome:
-        self._followers.settings = settings
         return self.tick(now_ms)
 
     def tick(self, now_ms: int) -> Outcome:

@@ -18,7 +18,6 @@ from penstock.wire.bounds import ElementBudget
 from penstock.wire.fetch import FetchRequest
 from penstock.wire.fetch_answer import FetchAnswer, read_fetch_answer
 from penstock.wire.fetch_request import NEWEST_PACKED, append_fetch_request
-from penstock.wire.framing import read_request_header
 from penstock.wire.reading import reader_for
 from penstock.wire.schemas import API_VERSIONS, FETCH, PRIVATE
 from penstock.wire.writing import writer_for
@@ -36,12 +35,10 @@ LARGEST_BATCH_BYTES = 100 * MIB
 CLIENT_ID = b"penstock"
 
 _INT32 = struct.Struct(">i")
-_LENGTH_AND_ID = struct.Struct(">ii")
 # Length, API key, version, correlation id, client id.
 _HEADER = struct.Struct(f">ihhih{len(CLIENT_ID)}s")
 # The same place in every version of the header, of a request and of an answer.
 _ID_IN_REQUEST = 8
-_ID_IN_ANSWER = 4
 
 
 def _keep(_: object) -> None:
@@ -88,24 +85,6 @@ def fetch_call(request: FetchRequest, largest_batch_bytes: int = LARGEST_BATCH_B
     _finish(frame)
     limit_bytes = request.max_bytes + largest_batch_bytes + MAX_ANSWER_BYTES
     return Call(frame, True, read_fetch_answer, FetchAnswer.release, limit_bytes)
-
-
-def forward_call(request: memoryview) -> Call[bytes]:
-    """A client's request as it came, without its length prefix; copied, for a frame is gone when `start` returns.
-
-    The answer is whole, with length and the client's correlation id, ready to be written to the client.
-    Raises Malformed when it has no header.
-    """
-    client_correlation_id = read_request_header(request).correlation_id
-    frame = bytearray(_INT32.size)
-    frame += request
-    _finish(frame)
-
-    def read(answer: memoryview, _: int) -> bytes:
-        return _LENGTH_AND_ID.pack(len(answer), client_correlation_id) + answer[_ID_IN_ANSWER:]
-
-    # What follows the correlation id is between the controller and the client.
-    return Call(frame, False, read)
 
 
 def private_call(body: bytes, read: Callable[[bytes], T]) -> Call[T]:
