@@ -53,6 +53,11 @@ def replicate(leader: SimulatedLog, mine: SimulatedLog, following: Following, hi
             cuts.append(step.offset)
             mine.truncate(step.offset)
             continue
+        if isinstance(step, Restart):
+            assert step.offset == leader.start_offset
+            cuts.append(step.offset)
+            mine.restart_at(step.offset)
+            continue
         assert isinstance(step, Append)
         before = mine.end_offset
         for entry in leader.read(asked.offset, min(leader.end_offset, asked.offset + 2)):
@@ -181,6 +186,28 @@ def test_everything_goes_if_nothing_is_shared() -> None:
     leader.begin_epoch(6)
     assert replicate(leader, mine, follow(mine, 6, high_watermark=2), 2) == [0]
     assert mine.entries == leader.entries
+
+
+def test_what_cannot_be_compared_with_the_leader_goes_with_all_that_is_known_of_its_producers() -> None:
+    """The leader has deleted what parts them: a record here that was never committed must not pass for one that was."""
+    for records in (1, 2, 4):
+        leader, mine = log_of(3, 3, 3, 3, 3), log_of(*[1] * records)
+        leader.move_start(1)
+        leader.begin_epoch(4)
+        following = follow(mine, 4)
+        asked = fetch(following)
+        parting = divergence(leader, asked.offset, asked.last_fetched_epoch)
+        assert not isinstance(parting, Refused)
+        assert following.on_fetched(asked, Fetched(5, 1, parting)) == Restart(1)
+        mine.restart_at(1)
+        assert replicate(leader, mine, following, 5) == []
+        assert mine.entries == leader.entries
+
+
+def test_a_follower_whose_log_is_known_to_be_the_leaders_keeps_it_when_everything_is_deleted() -> None:
+    following = follow(log_of(1, 1), 1)
+    assert isinstance(following.on_fetched(fetch(following), Fetched(2, 0)), Append)
+    assert following.on_fetched(fetch(following), Fetched(2, 2)) == Append(2, 2)
 
 
 # Leaders in turn, each with some replica's log so far, cut at some place, and records of its own.

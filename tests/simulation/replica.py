@@ -10,7 +10,7 @@ from tests.simulation.network import OnAnswer
 from penstock.coordination.paths import NO_LEADER, PartitionState
 from penstock.errors import PenstockError, Problem, Refused
 from penstock.replication.core.followers import LeadershipSettings
-from penstock.replication.core.following import Append, Fetch, Fetched, Following, Truncate
+from penstock.replication.core.following import Append, Fetch, Fetched, Following, Restart, Truncate
 from penstock.replication.core.in_sync import Altered, Answer, Proposal
 from penstock.replication.core.leadership import FollowerFetch, Leadership, Outcome, Standing
 from penstock.storage.core.leader_epochs import EpochEnd
@@ -276,6 +276,9 @@ class Replica:
                 if isinstance(step, Truncate):
                     self.log.truncate(step.offset)
                     self.broker.history.truncated(self.broker)
+                elif isinstance(step, Restart):
+                    self.log.restart_at(step.offset)
+                    self.broker.history.truncated(self.broker)
                 elif isinstance(step, Append):
                     self._append(following, fetch.offset, answer.entries, step)
             case OutOfRange(start, end):
@@ -283,6 +286,7 @@ class Replica:
                     restart = following.on_leader_range(fetch, start, end)
                     if restart is not None:
                         self.log.restart_at(restart.offset)
+                        self.broker.history.truncated(self.broker)
             case problem:
                 following.on_refused(fetch, problem, now_ms)
                 if following.is_fenced:

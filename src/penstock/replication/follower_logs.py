@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from penstock.clock import Clock
 from penstock.errors import PenstockError, Problem
-from penstock.replication.core.following import Append, Fetch, Fetched, Following, Truncate
+from penstock.replication.core.following import Append, Fetch, Fetched, Following, Restart, Truncate
 from penstock.replication.flusher import Flusher
 from penstock.replication.partition import Partition
 from penstock.replication.settling import Settling
@@ -83,20 +83,25 @@ class FollowerLogs:
         if outside and row.log_start_offset >= 0:
             restart = following.on_leader_range(fetch, row.log_start_offset, row.high_watermark)
             if restart is not None:
-                where = {"topic": partition.topic, "partition": partition.index, "offset": restart.offset}
-                logger.warning("log.restarted", extra={**where, "why": "the leader has nothing that joins it"})
-                self._settle(partition, partial(restart_at, partition.log, restart.offset))
+                self._restart(partition, restart)
+
+    def _restart(self, partition: Partition, restart: Restart) -> None:
+        where = {"topic": partition.topic, "partition": partition.index, "offset": restart.offset}
+        logger.warning("log.restarted", extra={**where, "why": "the leader has nothing that joins it"})
+        self._settle(partition, partial(restart_at, partition.log, restart.offset))
 
     def _heed(
         self,
         partition: Partition,
         following: Following,
-        step: Append | Truncate | None,
+        step: Append | Truncate | Restart | None,
         records: memoryview,
         headers: Sequence[BatchHeader],
     ) -> bool:
         if isinstance(step, Truncate):
             self._settle(partition, partial(partition.log.truncate_to, step.offset))
+        elif isinstance(step, Restart):
+            self._restart(partition, step)
         elif isinstance(step, Append):
             return self._append(partition, following, step, records, headers)
         return True

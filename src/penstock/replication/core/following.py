@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from penstock.errors import Problem
 from penstock.replication.core.replica_log import ReplicaLog, last_epoch
-from penstock.storage.core.leader_epochs import EpochEnd
+from penstock.storage.core.leader_epochs import UNDEFINED, EpochEnd
 
 # After an answer that a later one may better: the leader does not lead yet, or cannot be reached.
 RETRY_MS = 200
@@ -54,7 +54,7 @@ class Truncate(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """Drop the whole log, durably; it starts, empty, at `offset`."""
+    """Drop the whole log and all that is known of its producers, durably; it starts, empty, at `offset`."""
 
     offset: int
 
@@ -76,6 +76,8 @@ class Following:
         # The leader's epoch is a later one than ours: nothing is fetched before we know it too.
         self.is_fenced = False
         self._log = log
+        # The leader has answered without a parting: what is here is what it had.
+        self._is_verified = False
         self._pending: Fetch | None = None
         self._attempts = 0
         self._not_before_ms = 0
@@ -91,13 +93,23 @@ class Following:
         self._pending = Fetch(self.leader_epoch, log.end_offset, last_epoch(log), log.start_offset, self._attempts)
         return self._pending
 
-    def on_fetched(self, fetch: Fetch, answer: Fetched) -> Append | Truncate | None:
-        """None: an answer to an older fetch, to be forgotten."""
+    def on_fetched(self, fetch: Fetch, answer: Fetched) -> Append | Truncate | Restart | None:
+        """None: an answer to an older fetch, to be forgotten.
+
+        What lies below the leader's start cannot be compared any more. If nothing is left above it, all of it goes: a
+        record that was never committed would else live on in what is known of its producer, and be acknowledged when
+        it is sent again.
+        """
         if fetch != self._pending:
             return None
         self._pending = None
         if answer.parting is not None:
-            return self._truncate(answer.parting)
+            offset = self._common_end(answer.parting)
+            return Truncate(offset) if offset > answer.log_start else self._restart(answer.log_start)
+        if not self._is_verified:
+            self._is_verified = True
+            if fetch.last_fetched_epoch != UNDEFINED and fetch.offset <= answer.log_start:
+                return self._restart(answer.log_start)
         return Append(answer.high_watermark, answer.log_start)
 
     def on_refused(self, fetch: Fetch, problem: Problem | None, now_ms: int) -> bool:
@@ -120,8 +132,7 @@ class Following:
             return None
         if log.end_offset < leader_start or log.start_offset > leader_end:
             # What lies between is gone at the leader; nothing of ours can be joined to what it has.
-            self.high_watermark = leader_start
-            return Restart(leader_start)
+            return self._restart(leader_start)
         return None
 
     def admits(self, base_offset: int, leader_epoch: int) -> bool:
@@ -140,7 +151,11 @@ class Following:
         start = min(leader.log_start, log.end_offset)
         return start if start > log.start_offset else None
 
-    def _truncate(self, parting: EpochEnd) -> Truncate:
+    def _restart(self, leader_start: int) -> Restart:
+        self.high_watermark = leader_start
+        return Restart(leader_start)
+
+    def _common_end(self, parting: EpochEnd) -> int:
         log = self._log
         ours = log.epochs.end_offset_of(parting.epoch, log.end_offset)
         # If we do not have that epoch, the end of the one before it is as far as we may agree; the next fetch tells.
@@ -149,4 +164,4 @@ class Following:
         if offset < self.high_watermark:
             # Something committed is lost: only an unclean election does that.
             self.high_watermark = offset
-        return Truncate(offset)
+        return offset
