@@ -132,3 +132,37 @@ def test_an_earlier_controller_is_told_that_it_is_one(tmp_path: Path) -> None:
         assert world.images[2].controller_id == 2
 
     alive(tmp_path, use)
+
+
+def test_what_comes_late_changes_nothing(tmp_path: Path) -> None:
+    """What was sent on a connection that was given up may arrive after all."""
+
+    async def use(world: World) -> None:
+        world.publishing.publish(brokers=BROKERS)
+        await world.publishing.told().wait()
+        third = replace(BROKERS[0], node_id=3, is_registered=False)
+        world.publishing.publish(brokers=(*BROKERS, third))
+        await world.publishing.told().wait()
+        early = world.pushed[0]
+        assert isinstance(await world.metadata[2].receive(early).wait(), Refused)
+        await world.metadata[2].settled().wait()
+        assert set(world.images[2].brokers) == {1, 2, 3}
+
+    alive(tmp_path, use)
+
+
+def test_what_was_meant_for_an_earlier_life_of_the_broker_changes_nothing(tmp_path: Path) -> None:
+    async def use(world: World) -> None:
+        world.publishing.publish(brokers=BROKERS)
+        world.publishing.publish(brokers=BROKERS)
+        await world.publishing.told().wait()
+        third = replace(BROKERS[0], node_id=3, is_registered=False)
+        world.publishing.publish(brokers=(BROKERS[0], replace(BROKERS[1], broker_epoch=8), third))
+        await world.publishing.told().wait()
+        late = replace(world.pushed[0], sequence=99)
+        assert isinstance(await world.metadata[2].receive(late).wait(), Refused)
+        await world.metadata[2].settled().wait()
+        assert world.images[2].brokers[2].broker_epoch == 8
+        assert set(world.images[2].brokers) == {1, 2, 3}
+
+    alive(tmp_path, use)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
+from penstock.clock import Clock
 from penstock.cluster.core.image import Image
 from penstock.later import Later
 from penstock.rpc.core.unanswered import How, Unanswered
@@ -12,13 +14,19 @@ from penstock.rpc.peers import Peers, Purpose
 
 logger = logging.getLogger(__name__)
 
+# A process that is being killed loses its connections before its listener: whoever asks at once is let in once more.
+AGAIN_AFTER_MS = (20, 50, 100, 200, 400, 800)
+
 
 class Deaths:
     """A broker listens before it registers, so one that does not listen is not the one that was registered."""
 
-    def __init__(self, image: Image, when_dead: Callable[[int, int], None], when_alive: Callable[[int], None]) -> None:
+    def __init__(
+        self, image: Image, when_dead: Callable[[int, int], None], when_alive: Callable[[int], None], clock: Clock
+    ) -> None:
         """`when_dead` gets broker and broker epoch; `when_alive`: only the connection is gone."""
         self._image = image
+        self._clock = clock
         self._when_dead = when_dead
         self._when_alive = when_alive
         self._probing: set[int] = set()
@@ -29,17 +37,25 @@ class Deaths:
         broker = self._image.brokers.get(node_id)
         if why.how not in (How.RESET, How.CLOSED) or broker is None or node_id in self._probing:
             return
-        broker_epoch = broker.broker_epoch
         self._probing.add(node_id)
+        self._probe(peers, node_id, broker.broker_epoch, AGAIN_AFTER_MS)
 
+    def _probe(self, peers: Peers, node_id: int, broker_epoch: int, again_after_ms: tuple[int, ...]) -> None:
         def probed(done: Later[Unanswered | None]) -> None:
-            self._probing.discard(node_id)
             outcome = done.result()
-            if outcome is None:
-                self._when_alive(node_id)
-            elif outcome.how is How.REFUSED:
+            broker = self._image.brokers.get(node_id)
+            if outcome is not None and outcome.how is How.REFUSED:
+                self._probing.discard(node_id)
                 logger.warning("broker.found.dead", extra={"broker": node_id, "broker_epoch": broker_epoch})
                 self.found[node_id] = broker_epoch
                 self._when_dead(node_id, broker_epoch)
+                return
+            if outcome is None and again_after_ms == AGAIN_AFTER_MS:
+                self._when_alive(node_id)
+            if outcome is None and again_after_ms and broker is not None and broker.broker_epoch == broker_epoch:
+                when_ms = self._clock.now_ms() + again_after_ms[0]
+                self._clock.call_at(when_ms, partial(self._probe, peers, node_id, broker_epoch, again_after_ms[1:]))
+                return
+            self._probing.discard(node_id)
 
         peers.probe(node_id).when_done(probed)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from penstock.cluster.core.delta import BrokerRow, Delta
+from penstock.cluster.core.delta import BrokerRow, Delta, Place
 from penstock.cluster.core.image import Image
 from penstock.cluster.core.known_topics import KnownTopics
 from penstock.cluster.reading import ClusterNodes, broker_rows, read_cluster
@@ -44,8 +44,8 @@ class Metadata:
         self._work: list[_Work] = []
         self._tasks = Tasks("following the metadata")
         self._is_working = False
-        self._controller_epoch = NO_EPOCH
-        self._next_sequence = 0
+        # Of the newest delta.
+        self._place: Place = (NO_EPOCH, NO_EPOCH, 0)
         self._closed = False
 
     def follow(self, follower: Follower) -> None:
@@ -80,15 +80,18 @@ class Metadata:
 
     def apply(self, delta: Delta) -> Later[Failures]:
         """From the controller in this process: none is ever missed."""
-        self._controller_epoch, self._next_sequence = delta.controller_epoch, delta.sequence + 1
+        self._place = delta.place
         return self._add(_Work(None, delta, Later()))
 
     def receive(self, delta: Delta) -> Later[Failures | Refused]:
-        """From another broker, the controller; a delta of an earlier one is refused."""
-        if delta.controller_epoch < self._controller_epoch:
-            return Later.of(Refused(Problem.NOT_CONTROLLER, f"controller {self._controller_epoch} has begun"))
-        is_next = (delta.controller_epoch, delta.sequence) == (self._controller_epoch, self._next_sequence)
-        self._controller_epoch, self._next_sequence = delta.controller_epoch, delta.sequence + 1
+        """From another broker, the controller; what comes behind a later one is refused."""
+        controller_epoch, broker_epoch, sequence = self._place
+        if delta.controller_epoch < controller_epoch:
+            return Later.of(Refused(Problem.NOT_CONTROLLER, f"controller {controller_epoch} has begun"))
+        if delta.place <= self._place:
+            return Later.of(Refused(Problem.INVALID_REQUEST, "it came late: a later one is here already"))
+        is_next = delta.place == (controller_epoch, broker_epoch, sequence + 1)
+        self._place = delta.place
         if not is_next:
             self.load()
         return self._add(_Work(None, delta, Later())).map(lambda failures: failures)

@@ -133,7 +133,8 @@ class _Peer:
         if self._pending is None:
             self._settle()
             return
-        delta, self._pending = replace(self._pending, sequence=self._sequence), None
+        numbered = replace(self._pending, sequence=self._sequence, broker_epoch=self.broker_epoch)
+        delta, self._pending = numbered, None
         self._sequence += 1
         self._in_flight = True
         self._push(self._node_id, delta).when_done(lambda done: self._answered(delta, done.result()))

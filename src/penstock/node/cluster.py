@@ -64,7 +64,7 @@ class ClusterNode:
         self.metadata = Metadata(self.image, store)
         self.peers = Peers(clock, self._lost)
         self.calls = Calls(self.peers, self.image)
-        self._deaths = Deaths(self.image, self._dead, self._alive)
+        self._deaths = Deaths(self.image, self._dead, self._alive, clock)
         defaults = NewTopicDefaults(settings.topics.num_partitions, settings.topics.default_replication_factor)
         self.topics = Topics(store, self.image, defaults, self.calls)
         self.member = Member(store, self.node_id, self.metadata, self._take_office)

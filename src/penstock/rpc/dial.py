@@ -75,6 +75,9 @@ def is_own_end(transport: asyncio.BaseTransport) -> bool:
 
     nobody listens there.
     """
+    if transport.is_closing():
+        # uvloop has no socket to ask any more.
+        return False
     ours = transport.get_extra_info("sockname")
     return ours is not None and ours == transport.get_extra_info("peername")
 

@@ -90,8 +90,9 @@ class Peers:
             if isinstance(outcome, Unanswered):
                 probed.complete(outcome)
                 return
+            is_own = is_own_end(outcome)
             outcome.close()
-            probed.complete(lost(ConnectionRefusedError(), str(address)) if is_own_end(outcome) else None)
+            probed.complete(lost(ConnectionRefusedError(), str(address)) if is_own else None)
 
         dial.outcome.when_done(dialled)
         return probed

@@ -48,10 +48,15 @@ class BrokerRow(msgspec.Struct, frozen=True, array_like=True):
     fenced_epoch: int = NO_EPOCH
 
 
-class Delta(msgspec.Struct, frozen=True, array_like=True):
-    """`sequence` grows by one with each that this controller sends to this broker. One that is not the next means that
+# Controller epoch, broker epoch, sequence.
+Place = tuple[int, int, int]
 
-    something was missed: the broker reads the store.
+
+class Delta(msgspec.Struct, frozen=True, array_like=True):
+    """`sequence` grows by one with each that this controller sends to this life of the broker, from 0 on. One that is
+
+    not the next means that something was missed: the broker reads the store. One that came before is late: a network
+    may deliver what was sent on a connection that was given up.
     """
 
     controller: int
@@ -62,6 +67,13 @@ class Delta(msgspec.Struct, frozen=True, array_like=True):
     removed: tuple[RemovedRow, ...] = ()
     # All that are known, or None: nothing has changed.
     brokers: tuple[BrokerRow, ...] | None = None
+    # Of the life that it is meant for.
+    broker_epoch: int = NO_EPOCH
+
+    @property
+    def place(self) -> Place:
+        """In the order of all that the broker is ever sent."""
+        return self.controller_epoch, self.broker_epoch, self.sequence
 
     @property
     def is_empty(self) -> bool:
