@@ -104,7 +104,7 @@ class Following:
             return None
         self._pending = None
         if answer.parting is not None:
-            offset = self._common_end(answer.parting)
+            offset = self._shared_end(answer.parting)
             return Truncate(offset) if offset > answer.log_start else self._restart(answer.log_start)
         if not self._is_verified:
             self._is_verified = True
@@ -155,7 +155,7 @@ class Following:
         self.high_watermark = leader_start
         return Restart(leader_start)
 
-    def _common_end(self, parting: EpochEnd) -> int:
+    def _shared_end(self, parting: EpochEnd) -> int:
         log = self._log
         ours = log.epochs.end_offset_of(parting.epoch, log.end_offset)
         # If we do not have that epoch, the end of the one before it is as far as we may agree; the next fetch tells.
