@@ -113,6 +113,13 @@ def test_it_is_not_cancelled_while_only_those_that_were_added_have_everything() 
         assert isinstance(reassigned(state, (2,), EVERYONE), Refused)
 
 
+def test_those_in_doubt_stay_until_one_of_them_leads() -> None:
+    state = PartitionState(NO_LEADER, 5, (), (3, 1), adding=(3,), removing=(1,), last_known_eligible_leaders=(1, 3))
+    assert isinstance(cancelled(state), Refused)
+    assert isinstance(reassigned(state, (2, 1), EVERYONE), Refused)
+    assert isinstance(reassigned(state, (3, 2), EVERYONE), PartitionState)
+
+
 def test_a_new_target_replaces_one_under_way() -> None:
     state = PartitionState(1, 5, (1, 2, 3), (3, 4, 1, 2), adding=(3, 4), removing=(1, 2))
     after = reassigned(state, (4, 5), EVERYONE)

@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from msgspec.structs import replace
 
 from penstock.cluster.core.view import PartitionKey, View
+from penstock.cluster.core.election import candidates_in_doubt
 from penstock.coordination.paths import PartitionState
 from penstock.errors import Problem, Refused
 
@@ -66,5 +67,8 @@ def _with_replicas(
     eligible = tuple(r for r in state.eligible_leaders if r in replicas)
     if (len(isr) != len(state.isr) and not isr) or (not state.isr and state.eligible_leaders and not eligible):
         text = "all that have everything are among those that were being added: wait until another is in sync"
+        return Refused(Problem.INVALID_REPLICA_ASSIGNMENT, text)
+    if not set(candidates_in_doubt(state)) <= set(replicas):
+        text = "one that was being added may be the only one that has everything: wait until there is a leader"
         return Refused(Problem.INVALID_REPLICA_ASSIGNMENT, text)
     return replace(state, replicas=replicas, isr=isr, adding=adding, removing=removing)
