@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
 
-from penstock.cluster.core.view import PartitionKey, View
 from penstock.cluster.core.election import candidates_in_doubt
+from penstock.cluster.core.view import PartitionKey, View
 from penstock.coordination.paths import PartitionState
 from penstock.errors import Problem, Refused
 
