@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from random import Random
@@ -15,7 +14,9 @@ from typing import Any
 
 from kio.serial import entity_reader
 from kio.serial.errors import SerialError
-from tests.fuzz.corpus import batch_bytes, message_bytes, spoiled, spoiled_batch
+from tests.fuzz.corpus import batch_bytes, message_bytes, spoiled_batch
+from tests.fuzz.peers import PEERS
+from tests.fuzz.target import Target
 from tests.wire.messages import SERVED_VERSIONS
 
 from penstock.errors import PenstockError
@@ -29,19 +30,11 @@ from penstock.wire.produce import OneBatch, ProduceRequest, read_produce_request
 from penstock.wire.reading import reader_for
 from penstock.wire.records import records_of
 from penstock.wire.schemas import FETCH, PRODUCE, has_schema, request_class, request_header_version
+from penstock.wire.shapes import shape_of
 from penstock.wire.versions import decode, request_shape
 
 LIMITS = FrameLimits(produce_bytes=MIB)
 DECOMPRESSION_LIMIT = MIB
-
-
-@dataclass(frozen=True)
-class Target:
-    # Bytes that must be accepted.
-    valid: Callable[[Random], bytes]
-    # True: accepted. False: refused as it should be.
-    accepts: Callable[[bytes], bool]
-    spoil: Callable[[bytes, Random], bytes] = spoiled
 
 
 def _accepts_request(api_key: int, version: int) -> Callable[[bytes], bool]:
@@ -62,10 +55,18 @@ def _accepts_request(api_key: int, version: int) -> Callable[[bytes], bool]:
         except (SerialError, KeyError, ValueError):
             # It refuses unknown tagged fields and booleans other than 0 and 1, which Kafka takes.
             return True
-        assert (ours, end) == (theirs, their_end)
+        # Any negative marker says that a structure is not there; kio knows -1 only.
+        assert (ours, end) == (theirs, their_end) or _lacks_a_structure(kind, ours)
         return True
 
     return accepts
+
+
+def _lacks_a_structure(kind: type, message: Any) -> bool:
+    return any(
+        field.entity is not None and not field.is_array and getattr(message, field.name) is None
+        for field in shape_of(kind)
+    )
 
 
 def _must_refuse(read: Callable[[], object]) -> None:
@@ -185,6 +186,7 @@ TARGETS: Mapping[str, Target] = {
     # As many chances as fifteen versions of a request.
     **{f"frame {number}": Target(_frame, _accepts_frame) for number in range(15)},
     **{f"batch {number}": Target(batch_bytes, _accepts_batch, spoiled_batch) for number in range(15)},
+    **PEERS,
 }
 NAMES = tuple(TARGETS)
 _VALID_PER_TARGET = 100

@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from penstock.coordination.interface import Create, Store
+from penstock.decoding import decoded
 from penstock.errors import PenstockError, Problem
 
 # The first node of a store, so what has nodes but not this one is somebody else's.
@@ -137,8 +138,8 @@ class Codec(Generic[T]):
 
     def decode(self, data: bytes, path: str) -> T:
         try:
-            return self._decoder.decode(data)
-        except msgspec.DecodeError as error:
+            return decoded(self._decoder, data)
+        except ValueError as error:
             text = f"{path} in the coordination store does not hold a {self._kind.__name__}: {error}"
             raise PenstockError(Problem.STORAGE_FAILED, text) from error
 

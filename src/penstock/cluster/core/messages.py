@@ -8,6 +8,7 @@ import msgspec
 
 from penstock.cluster.core.delta import Delta
 from penstock.coordination.paths import PartitionState
+from penstock.decoding import decoded
 from penstock.errors import Problem, Refused
 
 
@@ -116,9 +117,9 @@ def encode(value: Message | Reply) -> bytes:
 
 def decode_message(data: bytes) -> Message:
     """Raises ValueError for what is none."""
-    return _MESSAGES.decode(data)
+    return decoded(_MESSAGES, data)
 
 
 def decode_reply(data: bytes) -> Reply:
     """Raises ValueError for what is none."""
-    return _REPLIES.decode(data)
+    return decoded(_REPLIES, data)

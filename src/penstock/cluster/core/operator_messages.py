@@ -9,6 +9,7 @@ import msgspec
 from penstock.cluster.core.plan import Move, Plan, Unmoved
 from penstock.cluster.core.progress import Progress
 from penstock.cluster.core.status import Status
+from penstock.decoding import decoded
 from penstock.errors import Refused
 
 
@@ -73,10 +74,7 @@ _REQUESTS: msgspec.json.Decoder[OperatorRequest] = msgspec.json.Decoder(Operator
 
 def decode_request(data: bytes) -> OperatorRequest:
     """Raises ValueError for what is none."""
-    try:
-        return _REQUESTS.decode(data)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    return decoded(_REQUESTS, data)
 
 
 def encode_reply(reply: OperatorReply) -> bytes:
