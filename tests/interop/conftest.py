@@ -17,7 +17,7 @@ from tests.interop.clients.confluent import ConfluentClient
 from tests.interop.clients.kafka_python import KafkaPythonClient
 from tests.interop.clients.kcat import KcatClient
 from tests.interop.member import Member, Membership
-from tests.interop.server import Server, serving
+from tests.interop.server import PATIENT, Server, serving
 
 CLIENTS = (ConfluentClient, AioClient, KafkaPythonClient, KcatClient)
 Join = Callable[..., Member]
@@ -26,6 +26,12 @@ Join = Callable[..., Member]
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     with serving() as started:
+        yield started
+
+
+@pytest.fixture
+def patient_server() -> Iterator[Server]:
+    with serving(PATIENT) as started:
         yield started
 
 
@@ -69,8 +75,8 @@ def join(server: Server) -> Iterator[Join]:
     """`join(library, group, *topics, **rest_of_membership)`; whoever is still there at the end is killed."""
     with ExitStack() as stack:
 
-        def start(library: str, group: str, *topics: str, **rest: object) -> Member:
-            told = Membership(server.bootstrap, group, topics, **rest)  # type: ignore[arg-type]
+        def start(library: str, group: str, *topics: str, at: Server = server, **rest: object) -> Member:
+            told = Membership(at.bootstrap, group, topics, **rest)  # type: ignore[arg-type]
             return stack.enter_context(Member.in_python(library, told))
 
         yield start

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from tests.bad_input import requests
@@ -26,6 +26,8 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": "3000",
     "group.consumer.heartbeat.interval.ms": "100",
 }
+# KIP-848 members cannot choose their sessions: for those that are away for as long as a busy machine likes.
+PATIENT = {**SETTINGS, "group.consumer.session.timeout.ms": "60000"}
 
 
 class Server:
@@ -62,12 +64,12 @@ class Server:
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
+def serving(settings: Mapping[str, str] = SETTINGS) -> Iterator[Server]:
     given = os.environ.get("PENSTOCK_INTEROP_BOOTSTRAP")
     if given:
         yield Server(given)
         return
     from penstock import testing
 
-    with testing.node(settings=SETTINGS) as node:
+    with testing.node(settings=settings) as node:
         yield Server(node.bootstrap)
