@@ -153,8 +153,11 @@ class Fetcher:
     def _holds(self, now_ms: int) -> bool:
         if self._held_until_ms is None:
             self._held_until_ms = now_ms + HOLD_MS
-            self._alarm.arm(self._held_until_ms)
-        return now_ms < self._held_until_ms
+        if now_ms >= self._held_until_ms:
+            return False
+        # Each time: it may have rung now for something that was over.
+        self._alarm.arm(self._held_until_ms)
+        return True
 
     def _plan(self, now_ms: int) -> tuple[dict[Key, Asked], bool]:
         """What to ask for now, and whether something else waits for a moment only."""
