@@ -12,6 +12,7 @@ from tests.coordination.stores import Life, as_they_are, with_two, with_zookeepe
 
 from penstock.config.coordination import CoordinationSettings
 from penstock.coordination.data_directory import DataDirectory
+from penstock.coordination.embedded import EmbeddedStore
 from penstock.coordination.interface import Create, Remove, Store
 from penstock.coordination.membership import Membership, join_cluster
 from penstock.coordination.paths import FORMAT, REGISTRATION, REGISTRATIONS, Registration, registration_path
@@ -235,3 +236,30 @@ def test_first_starts_at_the_same_time_make_one_cluster(chroot_settings: Coordin
         assert len(set(epochs)) == 2
 
     with_two(chroot_settings, use)
+
+
+class Overtaken(EmbeddedStore):
+    """Between two questions of the first node a second one joins."""
+
+    overtaker: Path | None = None
+
+    async def children(self, path: str) -> list[str]:
+        if (data_dir := self.overtaker) is not None:
+            self.overtaker = None
+            await join_cluster(self, DataDirectory(DISK, str(data_dir)), 2, is_private=False)
+        return await super().children(path)
+
+
+def test_a_first_start_that_another_overtakes_is_not_refused(tmp_path: Path) -> None:
+    async def use() -> None:
+        store = Overtaken.open(DISK, str(tmp_path))
+        assert isinstance(store, Overtaken)
+        store.overtaker = tmp_path / "2"
+        for data_dir in (tmp_path / "1", tmp_path / "2"):
+            data_dir.mkdir()
+        directory = DataDirectory(DISK, str(tmp_path / "1"))
+        joined = await join_cluster(store, directory, 1, is_private=False)
+        assert (tmp_path / "2" / "cluster-id").read_text() == joined.cluster_id + "\n"
+        await store.close()
+
+    asyncio.run(use())

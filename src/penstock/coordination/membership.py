@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import NamedTuple
 from uuid import UUID
 
@@ -58,6 +59,9 @@ async def _check_format(store: Store, is_private: bool) -> bool:
     node = await store.read(FORMAT)
     if node is None:
         names = await store.children("/")
+        if posixpath.basename(FORMAT) in names:
+            # Another node's first start came in between.
+            return await _check_format(store, is_private)
         if names and not is_private:
             shown = ", ".join(names[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")
             text = f"there are nodes that are not Penstock's ({shown}): name another chroot, or one that does not exist"
