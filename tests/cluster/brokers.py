@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
+from kio.schema.describe_cluster.v0.request import DescribeClusterRequest
 from kio.static.protocol import RequestPayload
 from tests.bad_input import requests
 from tests.bad_input.raw import RawConnection
@@ -58,8 +59,8 @@ class Brokers:
 
     def seen_by(self, node_id: int) -> tuple[set[int], int]:
         """The brokers, and who is the controller."""
-        found = self.ask(node_id, requests.metadata())
-        return {row.node_id for row in found.brokers}, found.controller_id
+        found = self.ask(node_id, DescribeClusterRequest(include_cluster_authorized_operations=False))
+        return {row.broker_id for row in found.brokers}, found.controller_id
 
     def partitions(self, node_id: int, topic: str) -> dict[int, tuple[int, list[int], set[int]]]:
         """Leader, replicas and ISR, as this broker tells them."""

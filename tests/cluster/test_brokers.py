@@ -55,6 +55,7 @@ def test_a_broker_that_stops_leads_nothing_and_the_next_controller_goes_on(broke
     created(brokers.admin(1), NewTopic("orders", 6, 3))
     brokers.stop(1)
     eventually(lambda: brokers.seen_by(2)[0] == {2, 3})
+    assert {row.node_id for row in brokers.ask(2, requests.metadata()).brokers} == {1, 2, 3}, "for a moment"
     eventually(lambda: brokers.seen_by(3)[1] in (2, 3))
     for node_id in (2, 3):
         rows = brokers.partitions(node_id, "orders").values()

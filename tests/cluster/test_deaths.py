@@ -24,8 +24,8 @@ class World:
         self.clock = SteppedClock()
         self.dead: list[tuple[int, int]] = []
         self.alive: list[int] = []
-        image = Image("cluster", 1, [BrokerImage(BROKER, "127.0.0.1", 9092, None, broker_epoch=EPOCH)])
-        self.deaths = Deaths(image, lambda *found: self.dead.append(found), self.alive.append, self.clock)
+        self.image = Image("cluster", 1, [BrokerImage(BROKER, "127.0.0.1", 9092, None, broker_epoch=EPOCH)])
+        self.deaths = Deaths(self.image, lambda *found: self.dead.append(found), self.alive.append, self.clock)
         self.peers = Peers(self.clock, lambda *lost: self.deaths.lost(self.peers, *lost))
 
     async def connect(self, listener: Listener) -> Served:
@@ -48,10 +48,14 @@ async def test_a_broker_whose_port_refuses_is_dead() -> None:
     async with world() as here:
         async with listening() as listener:
             served = await here.connect(listener)
+        assert here.image.doubted == set()
         served.reset()
         while not here.dead:
             await asyncio.sleep(0.001)
         assert here.dead == [(BROKER, EPOCH)]
+        assert here.image.doubted == {BROKER}, "until the controller has said so"
+        here.image.put_brokers([BrokerImage(BROKER, "127.0.0.1", 9092, None, broker_epoch=EPOCH + 1)])
+        assert here.image.doubted == set(), "another life"
 
 
 @on_loop
@@ -64,6 +68,7 @@ async def test_a_listener_that_outlives_its_connections_for_a_moment_is_asked_ag
             await listener.accept()
             while not here.alive:
                 await asyncio.sleep(0.001)
+            assert here.image.doubted == {BROKER}
         assert here.dead == []
         here.clock.advance(AGAIN_AFTER_MS[0])
         while not here.dead:
@@ -82,4 +87,5 @@ async def test_one_that_goes_on_listening_is_not_dead() -> None:
             await listener.accept()
         here.clock.advance(10_000)
         assert (here.alive, here.dead) == ([BROKER], [])
+        assert here.image.doubted == set()
         assert listener.accepted.empty()

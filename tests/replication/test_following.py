@@ -8,7 +8,16 @@ from tests.scale import examples
 from tests.simulation.log import Entry, SimulatedLog, plain
 
 from penstock.errors import Problem, Refused
-from penstock.replication.core.following import RETRY_MS, Append, Fetch, Fetched, Following, Restart, Truncate
+from penstock.replication.core.following import (
+    FIRST_RETRY_MS,
+    RETRY_MS,
+    Append,
+    Fetch,
+    Fetched,
+    Following,
+    Restart,
+    Truncate,
+)
 from penstock.replication.core.replica_log import divergence
 from penstock.storage.core.leader_epochs import EpochEnd
 
@@ -100,8 +109,8 @@ def test_one_fetch_at_a_time_and_only_its_answer_counts() -> None:
     first = fetch(following)
     assert following.next_fetch(0) is None
     assert not following.on_refused(first, None, 0)
-    assert following.next_fetch(RETRY_MS - 1) is None
-    second = fetch(following, RETRY_MS)
+    assert following.next_fetch(FIRST_RETRY_MS - 1) is None
+    second = fetch(following, FIRST_RETRY_MS)
     assert second != first
     assert following.on_fetched(first, Fetched(0, 0, EpochEnd(0, 0))) is None
     assert not following.on_refused(first, Problem.OFFSET_OUT_OF_RANGE, 0)
@@ -118,7 +127,20 @@ def test_a_fenced_follower_waits_for_a_later_epoch() -> None:
 def test_a_leader_that_does_not_know_its_epoch_yet_is_asked_again() -> None:
     following = follow(log_of(1), 1)
     assert not following.on_refused(fetch(following), Problem.UNKNOWN_LEADER_EPOCH, 0)
-    assert following.next_fetch(RETRY_MS) is not None
+    assert following.next_fetch(FIRST_RETRY_MS) is not None
+
+
+def test_it_asks_less_and_less_often_until_there_is_an_answer() -> None:
+    following = follow(log_of(1), 1)
+    now_ms, pauses = 0, []
+    for _ in range(6):
+        following.on_refused(fetch(following, now_ms), None, now_ms)
+        pauses.append(following.retry_at_ms - now_ms)
+        now_ms = following.retry_at_ms
+    assert pauses == [25, 50, 100, 200, 200, 200]
+    following.on_fetched(fetch(following, now_ms), Fetched(1, 0))
+    following.on_refused(fetch(following, now_ms), None, now_ms)
+    assert following.retry_at_ms == now_ms + FIRST_RETRY_MS
 
 
 def test_its_watermark_is_the_leaders_as_far_as_its_log_goes_and_never_goes_back() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -188,6 +189,22 @@ def test_who_lags_behind_is_proposed_to_leave_and_then_not_waited_for() -> None:
     assert asked.isr == [(1, -1)]
     assert not committed.done
     asked.answer.complete(PartitionNode(PartitionState(1, EPOCH, (1,), (1, 2, 3)), 2))
+    assert committed.result() is None
+
+
+def test_a_follower_that_is_stopping_is_not_asked_back() -> None:
+    """It is refused, and until the next change of the ISR the leader would have to wait for it."""
+    broker = Broker()
+    broker.learn(1, EPOCH, (1, 2, 3))
+    stopping = [replace(each, is_stopping=each.node_id == 3) for each in broker.image.brokers.values()]
+    broker.image.put_brokers(stopping)
+    broker.roles.brokers_changed([broker.partition])
+    broker.learn(1, EPOCH, (1, 2))
+    committed = broker.partition.when_committed(broker.append(b"a"))
+    broker.sync()
+    broker.fetched_by(3, 0)
+    broker.fetched_by(2, 1)
+    assert broker.controller.asked == []
     assert committed.result() is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Protocol
@@ -26,6 +27,9 @@ TRIM_AFTER_MS = 10 * SECOND_MS
 LINES_PER_PEER = 100
 # While others wait for memory, a client that stops in the middle of a request or a reply may hold it this long.
 STALLED_AFTER_MS = 10 * SECOND_MS
+# A client's next request, and its connection to another broker, take less on a busy machine too.
+_CALM_S = 0.1
+_CALM_ATTEMPTS = 5
 
 
 class Tracked(Protocol):
@@ -93,6 +97,18 @@ class Connections:
         """A client's mistake cost it its connection: say so."""
         self.metrics.connections_closed_for_cause += 1
         self._warn("connection.closed", caller.host, {"client_id": caller.client_id, "why": why})
+
+    async def calm(self) -> None:
+        """Until clients have asked for nothing for a moment, or for too long. Whoever was told to go elsewhere may have
+
+        no other connection yet: one that loses its last one begins all over again, with its bootstrap servers.
+        """
+        for _ in range(_CALM_ATTEMPTS):
+            if not any(connection.active for connection in self._open):
+                return
+            for connection in self._open:
+                connection.active = False
+            await asyncio.sleep(_CALM_S)
 
     def close_all(self) -> None:
         if self._sweeper is not None:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from typing import TypeVar
 
 from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
+from msgspec.structs import replace
 
 from penstock.broker.error_codes import NONE
 from penstock.cluster.core.image import PartitionImage, TopicImage
 from penstock.coordination.paths import NO_LEADER
 
 Row = TypeVar("Row")
+
+
+def led_by_others(partitions: Sequence[PartitionImage], doubted: Set[int]) -> Sequence[PartitionImage]:
+    """Nobody leads what a doubted broker leads: a client that is sent to a dead leader waits for it, and one that
+
+    hears of none asks again in a moment.
+    """
+    if not doubted:
+        return partitions
+    return [
+        PartitionImage(replace(each.state, leader=NO_LEADER), each.version) if each.leader in doubted else each
+        for each in partitions
+    ]
 
 
 def topic_row(

@@ -163,6 +163,9 @@ class ActiveController:
                 self._dead[event.node_id] = max(event.broker_epoch, self._dead.get(event.node_id, NO_EPOCH))
             case BrokerStopping():
                 self._stopping[event.node_id] = event.broker_epoch
+                # Before it leaves any ISR: a leader that does not know why would ask for it to come back, and then has
+                # to wait for it.
+                self.publisher.publish(brokers=broker_rows(self.view.brokers, self._stopping))
         self._carry_out(self._core.step(event, self._clock.now_ms()))
 
     async def transact(self, plan: Callable[[View], Sequence[Change]], then: Callable[[Sequence[int]], None]) -> None:
@@ -231,7 +234,7 @@ class ActiveController:
         partitions = [
             PartitionRow(row.key.topic, row.topic_id, row.key.partition, *row.node) for row in publish.partitions
         ]
-        brokers = broker_rows(self.view.brokers) if publish.brokers else None
+        brokers = broker_rows(self.view.brokers, self._stopping) if publish.brokers else None
         self.publisher.publish(partitions=partitions, brokers=brokers)
 
     async def _commit(self, commit: Commit) -> None:
@@ -276,4 +279,4 @@ class ActiveController:
     def _registered(self, changes: list[RegistrationChange]) -> None:
         for change in changes:
             self.tell(change)
-        self.publisher.publish(brokers=broker_rows(self.view.brokers))
+        self.publisher.publish(brokers=broker_rows(self.view.brokers, self._stopping))

@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 
 # A process that is being killed loses its connections before its listener: whoever asks at once is let in once more.
 AGAIN_AFTER_MS = (20, 50, 100, 200, 400, 800)
+# A broker that listens after so many of them has lost a connection and nothing else, as it seems.
+_DOUBTED_TIMES = 3
 
 
 class Deaths:
@@ -38,6 +40,7 @@ class Deaths:
         if why.how not in (How.RESET, How.CLOSED) or broker is None or node_id in self._probing:
             return
         self._probing.add(node_id)
+        self._image.doubt(node_id)
         self._probe(peers, node_id, broker.broker_epoch, AGAIN_AFTER_MS)
 
     def _probe(self, peers: Peers, node_id: int, broker_epoch: int, again_after_ms: tuple[int, ...]) -> None:
@@ -52,6 +55,8 @@ class Deaths:
                 return
             if outcome is None and again_after_ms == AGAIN_AFTER_MS:
                 self._when_alive(node_id)
+            if outcome is not None or len(AGAIN_AFTER_MS) - len(again_after_ms) >= _DOUBTED_TIMES - 1:
+                self._image.trust(node_id)
             if outcome is None and again_after_ms and broker is not None and broker.broker_epoch == broker_epoch:
                 when_ms = self._clock.now_ms() + again_after_ms[0]
                 self._clock.call_at(when_ms, partial(self._probe, peers, node_id, broker_epoch, again_after_ms[1:]))

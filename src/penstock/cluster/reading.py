@@ -73,11 +73,13 @@ class ClusterNodes:
         return view
 
 
-def broker_rows(brokers: Mapping[int, BrokerView]) -> tuple[BrokerRow, ...]:
-    return tuple(_broker_row(node_id, brokers[node_id]) for node_id in sorted(brokers))
+def broker_rows(brokers: Mapping[int, BrokerView], stopping: Mapping[int, int] | None = None) -> tuple[BrokerRow, ...]:
+    """`stopping`: by broker, the epoch in which it will go."""
+    ends = stopping or {}
+    return tuple(_broker_row(node_id, brokers[node_id], ends.get(node_id)) for node_id in sorted(brokers))
 
 
-def _broker_row(node_id: int, broker: BrokerView) -> BrokerRow:
+def _broker_row(node_id: int, broker: BrokerView, stopping_epoch: int | None) -> BrokerRow:
     registration, state = broker.registration, broker.state
     draining = state is not None and state.draining
     if registration is None:
@@ -93,6 +95,7 @@ def _broker_row(node_id: int, broker: BrokerView) -> BrokerRow:
         True,
         draining,
         -1 if state is None else state.fenced_epoch,
+        broker.broker_epoch == stopping_epoch,
     )
 
 

@@ -65,7 +65,9 @@ class Showing:
             return
         self._brokers = brokers
         self._image.put_brokers(
-            BrokerImage(row.node_id, row.host, row.port, row.rack, row.machine, row.broker_epoch, row.is_live)
+            BrokerImage(
+                row.node_id, row.host, row.port, row.rack, row.machine, row.broker_epoch, row.is_live, row.stopping
+            )
             for row in brokers.values()
         )
         self._tell_brokers_changed()

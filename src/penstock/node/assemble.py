@@ -155,18 +155,25 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         parts = Parts(cluster, replicas, groups, ProducerIds(store), reply_memory, reads, clock)
         gate = _gate(cluster, handlers_of(parts, settings), broker_metrics, Pressure(memory.pressure))
         kafka = await stack.enter_async_context(listen(listener, gate, connections))
+        stack.push_async_callback(_calm, cluster, connections)
         registration = registration_of(settings, kafka, joined.directory_id, last_stop.was_clean)
         await stack.enter_async_context(cluster.joined(registration))
         gate.open()
         health.watch("cluster", lambda: cluster.trouble)
         health.ready("broker")
-        # What lives as long as the node need not be looked at again by every collection, and what a request makes is
-        # gone with it: looking for cycles after every few hundred objects finds none.
-        gc.freeze()
-        gc.set_threshold(YOUNG_OBJECTS)
+        _collect_less_often()
         logger.info("node.ready", extra={"kafka": str(kafka), "http": str(http), "data_dir": data_dir})
         yield Running(kafka, http, metrics)
         health.failing("broker", "stopping")
+
+
+def _collect_less_often() -> None:
+    """What lives as long as the node need not be looked at again by every collection, and what a request makes is
+
+    gone with it: looking for cycles after every few hundred objects finds none.
+    """
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
 
 
 def _connect(cluster: ClusterNode, replicas: Replicas) -> None:
@@ -176,6 +183,11 @@ def _connect(cluster: ClusterNode, replicas: Replicas) -> None:
     cluster.metadata.when_brokers_change(replicas.brokers_changed)
     cluster.member.when_session_changes(lambda suspended: replicas.session(suspended=suspended))
     cluster.member.when_session_lost(lambda: replicas.roles.resign(replicas))
+
+
+async def _calm(cluster: ClusterNode, connections: Connections) -> None:
+    if cluster.has_handed_over:
+        await connections.calm()
 
 
 def _gate(cluster: ClusterNode, handlers: Sequence[Handler], metrics: BrokerMetrics, pressure: Pressure) -> Gate:

@@ -21,6 +21,7 @@ from penstock.cluster.core.image import Image
 from penstock.cluster.core.messages import Reply
 from penstock.cluster.core.preferred import PreferredLeaderOptions
 from penstock.cluster.deaths import Deaths
+from penstock.cluster.departures import Departures
 from penstock.cluster.isr_changes import IsrChanges, Standing
 from penstock.cluster.member import Member
 from penstock.cluster.metadata import Metadata
@@ -75,7 +76,10 @@ class ClusterNode:
         self.answering = Answering(self.member, self.metadata, self.topics, self._log_end)
         # Of this broker's replicas; set when there are any.
         self.find_log_end: FindLogEnd = _no_log_end
+        # Clients may be on their way to the new leaders.
+        self.has_handed_over = False
         self.metadata.when_brokers_change(self.calls.brokers_changed)
+        self.metadata.when_brokers_change(Departures(self.image, clock).brokers_changed)
 
     @property
     def controller(self) -> ActiveController | None:
@@ -103,6 +107,8 @@ class ClusterNode:
             await self._admitted()
             yield
             await self._hand_over()
+            # Whoever takes the office next does not know that this broker is stopping: it must not be seen fetching.
+            self.peers.close()
         finally:
             await self.member.close()
             self.peers.close()
@@ -123,6 +129,7 @@ class ClusterNode:
     async def _hand_over(self) -> None:
         """Others lead what this broker led, as far as they can, before it stops to serve; within bounds."""
         timeout_ms = self._settings.controller.controlled_shutdown_ms
+        led = any(row.leader == self.node_id for topic in self.image.topics() for row in topic.partitions)
         if timeout_ms == 0 or self.image.live_epochs.keys() <= {self.node_id}:
             return
         if self.controller is not None and self._store.session_state is not SessionState.CONNECTED:
@@ -138,6 +145,7 @@ class ClusterNode:
                 if (controller := self.controller) is not None:
                     await controller.publisher.told().wait()
                 await self.metadata.settled().wait()
+                self.has_handed_over = led
         except TimeoutError:
             logger.warning("node.stop.not.handed.over", extra={"why": f"it took longer than {timeout_ms} ms"})
 

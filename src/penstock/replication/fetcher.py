@@ -17,6 +17,7 @@ from penstock.later import Later
 from penstock.replication.core.following import RETRY_MS, Fetch, Following
 from penstock.replication.follower_logs import FollowerLogs
 from penstock.replication.partition import Partition
+from penstock.replication.silence import Silence
 from penstock.rpc.alarm import Alarm
 from penstock.rpc.core.call import call_of, fetch_call
 from penstock.rpc.core.fetch_session import FetchSession
@@ -57,7 +58,13 @@ class Fetcher:
     """A partition that is slow or fails is left out of the next request; the others go on."""
 
     def __init__(
-        self, leader: int, peers: Peers, logs: FollowerLogs, settings: ReplicationSettings, clock: Clock
+        self,
+        leader: int,
+        peers: Peers,
+        logs: FollowerLogs,
+        settings: ReplicationSettings,
+        clock: Clock,
+        silence: Silence,
     ) -> None:
         self.leader = leader
         self.throttle: Throttle | None = None
@@ -79,6 +86,7 @@ class Fetcher:
         self._held_until_ms: int | None = None
         self._alarm = Alarm(clock, self._time_passed)
         self._outage = Outage()
+        self._silence = silence
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -203,6 +211,7 @@ class Fetcher:
 
     def _ask(self, asked: dict[Key, Asked], max_wait_ms: int) -> None:
         self._asked, self._is_long = asked, max_wait_ms > HOLD_MS
+        self._silence.asked(max_wait_ms)
         session_id, session_epoch, topics, forgotten = self._session.ask()
         request = FetchRequest(
             *self._self,
@@ -225,11 +234,14 @@ class Fetcher:
         assert asked is not None
         answer, now_ms = done.result(), self._clock.now_ms()
         if isinstance(answer, Unanswered):
+            self._silence.over()
             self._session.unanswered()
             self._failed(asked, answer.text, now_ms)
         elif (why := self._session.answered(answer)) is not None:
+            self._silence.answered()
             self._failed(asked, why, now_ms)
         else:
+            self._silence.answered()
             if self._outage.lasts:
                 logger.info("fetch.works.again", extra={"leader": self.leader, "times": self._outage.over()})
             self._take(answer, asked, now_ms)
@@ -241,7 +253,7 @@ class Fetcher:
         for each in asked.values():
             each.following.on_refused(each.fetch, None, now_ms)
             self._settle_grant(each.granted_bytes, 0)
-        self._alarm.arm(now_ms + RETRY_MS)
+            self._alarm.arm(each.following.retry_at_ms)
 
     def _take(self, answer: FetchAnswer, asked: dict[Key, Asked], now_ms: int) -> None:
         silent = dict(asked)
@@ -255,8 +267,9 @@ class Fetcher:
                 partition, following, fetch, _ = each
                 self._settle_grant(each.granted_bytes, len(row.records))
                 if not self._logs.answered(partition, following, fetch, row):
-                    self._resting[key] = now_ms + RETRY_MS
-                    self._alarm.arm(now_ms + RETRY_MS)
+                    again_ms = following.retry_at_ms if following.retry_at_ms > now_ms else now_ms + RETRY_MS
+                    self._resting[key] = again_ms
+                    self._alarm.arm(again_ms)
                 elif partition.acknowledged_end < partition.log.end_offset and key in self._partitions:
                     self._unsynced.add(key)
         for each in silent.values():

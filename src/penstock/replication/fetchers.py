@@ -14,6 +14,7 @@ from penstock.replication.flusher import Flusher
 from penstock.replication.follower_logs import FollowerLogs
 from penstock.replication.partition import Partition
 from penstock.replication.settling import Settling
+from penstock.replication.silence import Silence
 from penstock.rpc.peers import Peers
 
 UNLIMITED = 2**63 - 1
@@ -52,7 +53,8 @@ class Fetchers:
     def follow(self, partition: Partition, leader: int) -> None:
         fetcher = self._by_leader.get(leader)
         if fetcher is None:
-            fetcher = Fetcher(leader, self._peers, self._logs, self._settings, self._clock)
+            silence = Silence(leader, self._image, self._clock)
+            fetcher = Fetcher(leader, self._peers, self._logs, self._settings, self._clock, silence)
             fetcher.throttle = self._throttle
             self._by_leader[leader] = fetcher
         if self._of.get(partition) is not fetcher:

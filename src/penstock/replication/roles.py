@@ -73,7 +73,7 @@ class Roles:
         most = settings.replica_lag_max_messages
         self._settings = LeadershipSettings(settings.replica_lag_time_max_ms, None if most < 0 else most)
         # Shared with all leaderships.
-        self._live = dict(image.live_epochs)
+        self._live = dict(image.lasting_epochs)
         self._is_suspended = False
         self._listeners: list[OnRole] = []
         fetching.attach(self.take_role)
@@ -115,7 +115,7 @@ class Roles:
     def brokers_changed(self, partitions: Iterable[Partition]) -> None:
         """Who is alive, in which epoch: leaders look at their followers."""
         self._live.clear()
-        self._live.update(self._image.live_epochs)
+        self._live.update(self._image.lasting_epochs)
         self._fetching.brokers_changed()
         now_ms = self._clock.now_ms()
         for partition in partitions:

@@ -20,7 +20,7 @@ from kio.static.primitive import i32
 
 from penstock.broker.api import NO_THROTTLE, Api, Caller
 from penstock.broker.error_codes import NONE, code_of
-from penstock.broker.topic_rows import topic_row
+from penstock.broker.topic_rows import led_by_others, topic_row
 from penstock.cluster.core.image import INTERNAL_TOPICS, BrokerImage, Image, TopicImage
 from penstock.cluster.core.topic_rules import check_name
 from penstock.cluster.topics import NewTopic, Topics
@@ -83,7 +83,7 @@ class Metadata:
     def _found(self, topic: TopicImage) -> MetadataResponseTopic:
         return topic_row(
             topic,
-            enumerate(topic.partitions),
+            enumerate(led_by_others(topic.partitions, self._image.doubted)),
             MetadataResponseTopic,
             MetadataResponsePartition,
             self._image.live_epochs,
@@ -93,7 +93,7 @@ class Metadata:
     def _response(self, rows: list[MetadataResponseTopic], address: tuple[str, int]) -> MetadataResponse:
         return MetadataResponse(
             throttle_time=NO_THROTTLE,
-            brokers=tuple(broker_row(broker, address) for broker in reachable(self._image)),
+            brokers=tuple(broker_row(broker, address) for broker in listed(self._image)),
             cluster_id=self._image.cluster_id,
             controller_id=BrokerId(self._image.controller_id),
             topics=tuple(rows),
@@ -104,6 +104,13 @@ class Metadata:
 def reachable(image: Image) -> list[BrokerImage]:
     """Whoever is asked is there, also before the controller has admitted it."""
     return [broker for broker in image.brokers.values() if broker.is_live or broker.node_id == image.node_id]
+
+
+def listed(image: Image) -> list[BrokerImage]:
+    """Also who has gone a moment ago: clients that take it off their list lose sight of what it led."""
+    found = reachable(image)
+    there = {broker.node_id for broker in found}
+    return found + [broker for broker in image.departed.values() if broker.node_id not in there]
 
 
 def broker_row(broker: BrokerImage, address: tuple[str, int]) -> MetadataResponseBroker:

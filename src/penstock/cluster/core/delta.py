@@ -46,6 +46,8 @@ class BrokerRow(msgspec.Struct, frozen=True, array_like=True):
     is_registered: bool = False
     draining: bool = False
     fenced_epoch: int = NO_EPOCH
+    # It lives, and will go: it is not to join an ISR any more.
+    stopping: bool = False
 
 
 # Controller epoch, broker epoch, sequence.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -58,10 +58,12 @@ class BrokerImage:
     broker_epoch: int = NO_EPOCH
     # Registered, admitted in this epoch, not known to be dead: it may lead and be in sync.
     is_live: bool = True
+    # It will go in a moment.
+    is_stopping: bool = False
 
 
 class Image:
-    """Read by everyone; written only by whoever follows the coordination store."""
+    """Read by everyone; written only by whoever follows the coordination store, and doubts by whoever has them."""
 
     def __init__(self, cluster_id: str, node_id: int, brokers: Iterable[BrokerImage] = ()) -> None:
         self.cluster_id = cluster_id
@@ -71,8 +73,13 @@ class Image:
         self.controller_id = NO_LEADER
         # Those that are known, also those that are away.
         self.brokers: Mapping[int, BrokerImage] = {}
-        # Epochs of the brokers that may be in an ISR.
+        # Epochs of the brokers that may be in an ISR; and of those among them that may join one.
         self.live_epochs: Mapping[int, int] = {}
+        self.lasting_epochs: Mapping[int, int] = {}
+        # As they were: see `cluster/departures.py`.
+        self.departed: dict[int, BrokerImage] = {}
+        # By broker, the epoch in which it seems to be dead.
+        self._doubted: dict[int, int] = {}
         self._topics: dict[str, TopicImage] = {}
         self._names: dict[UUID, str] = {}
         self.put_brokers(brokers)
@@ -80,7 +87,22 @@ class Image:
     def put_brokers(self, brokers: Iterable[BrokerImage]) -> None:
         """All that are known now. What was read before stays as it is, so that a reader may compare."""
         self.brokers = {broker.node_id: broker for broker in brokers}
-        self.live_epochs = {broker.node_id: broker.broker_epoch for broker in self.brokers.values() if broker.is_live}
+        live = [broker for broker in self.brokers.values() if broker.is_live]
+        self.live_epochs = {broker.node_id: broker.broker_epoch for broker in live}
+        self.lasting_epochs = {broker.node_id: broker.broker_epoch for broker in live if not broker.is_stopping}
+
+    def doubt(self, node_id: int) -> None:
+        """It may be dead, which only the controller decides. Until then clients had better ask again."""
+        if (broker := self.brokers.get(node_id)) is not None:
+            self._doubted[node_id] = broker.broker_epoch
+
+    def trust(self, node_id: int) -> None:
+        self._doubted.pop(node_id, None)
+
+    @property
+    def doubted(self) -> Set[int]:
+        """Of those that are there by record, in the life that they are in."""
+        return {node_id for node_id, epoch in self._doubted.items() if self.live_epochs.get(node_id) == epoch}
 
     def topic(self, name: str) -> TopicImage | None:
         return self._topics.get(name)

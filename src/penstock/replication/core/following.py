@@ -17,7 +17,9 @@ from penstock.errors import Problem
 from penstock.replication.core.replica_log import ReplicaLog, last_epoch
 from penstock.storage.core.leader_epochs import UNDEFINED, EpochEnd
 
-# After an answer that a later one may better: the leader does not lead yet, or cannot be reached.
+# After an answer that a later one may better, each time twice as long: the leader does not lead yet, which is a matter
+# of milliseconds as a rule, or cannot be reached.
+FIRST_RETRY_MS = 25
 RETRY_MS = 200
 
 
@@ -80,12 +82,14 @@ class Following:
         self._is_verified = False
         self._pending: Fetch | None = None
         self._attempts = 0
-        self._not_before_ms = 0
+        self._pause_ms = FIRST_RETRY_MS
+        # Nothing is fetched before.
+        self.retry_at_ms = 0
 
     def next_fetch(self, now_ms: int) -> Fetch | None:
         """None while one is on its way, while something waits for its sync, and for a while after a failure."""
         log = self._log
-        if self._pending is not None or self.is_fenced or now_ms < self._not_before_ms:
+        if self._pending is not None or self.is_fenced or now_ms < self.retry_at_ms:
             return None
         if self.waits_for_sync and log.durable_offset < log.end_offset:
             return None
@@ -103,6 +107,7 @@ class Following:
         if fetch != self._pending:
             return None
         self._pending = None
+        self._pause_ms = FIRST_RETRY_MS
         if answer.parting is not None:
             offset = self._shared_end(answer.parting)
             return Truncate(offset) if offset > answer.log_start else self._restart(answer.log_start)
@@ -117,7 +122,8 @@ class Following:
         if fetch != self._pending:
             return False
         self._pending = None
-        self._not_before_ms = now_ms + RETRY_MS
+        self.retry_at_ms = now_ms + self._pause_ms
+        self._pause_ms = min(RETRY_MS, 2 * self._pause_ms)
         if problem is Problem.FENCED_LEADER_EPOCH:
             self.is_fenced = True
         return problem is Problem.OFFSET_OUT_OF_RANGE
