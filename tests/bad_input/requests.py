@@ -33,11 +33,12 @@ def metadata(*topics: str, auto_create: bool = False) -> MetadataRequest:
 
 
 def create_topic(name: str, partitions: int = 1, configs: dict[str, str] | None = None) -> CreateTopicsRequest:
+    """With as many replicas as topics have there by default."""
     rows = tuple(CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items())
     topic = CreatableTopic(
         name=TopicName(name),
         num_partitions=i32(partitions),
-        replication_factor=i16(1),
+        replication_factor=i16(-1),
         assignments=(),
         configs=rows,
     )

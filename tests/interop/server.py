@@ -4,8 +4,9 @@ Every scenario here also holds against Apache Kafka, so a failure against Pensto
 
     PENSTOCK_INTEROP_BOOTSTRAP=127.0.0.1:9092 pytest tests/interop
 
-Such a broker needs the settings below, and Apache Kafka also group.initial.rebalance.delay.ms=0,
-group.consumer.min.session.timeout.ms=100 and group.consumer.min.heartbeat.interval.ms=50 to allow them.
+and against a cluster, when all its brokers are named (`make torture cluster-clients`). Such a broker needs the
+settings below, and Apache Kafka also group.initial.rebalance.delay.ms=0, group.consumer.min.session.timeout.ms=100 and
+group.consumer.min.heartbeat.interval.ms=50 to allow them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from tests.bad_input import requests
 from tests.bad_input.raw import RawConnection
 from tests.interop.clients.confluent import ConfluentClient
+from tests.interop.leaders import brokers, leaders
 from tests.interop.record import Record
 from tests.interop.waiting import eventually
 
@@ -45,10 +47,10 @@ class Server:
         """A new topic, ready to use. Configs by Kafka's names with underscores for dots."""
         name = self.name("topic")
         named = {key.replace("_", "."): value for key, value in configs.items()}
-        with RawConnection(self.bootstrap) as connection:
+        with RawConnection(self.bootstrap.split(",")[0]) as connection:
             (row,) = connection.ask(requests.create_topic(name, partitions, named)).topics
             assert row.error_code == 0, row.error_message
-            eventually(lambda: self._is_ready(connection, name, partitions), f"{name} can be read")
+        eventually(lambda: self._is_ready(name, partitions), f"{name} can be read")
         return name
 
     def write(self, topic: str, partitions: int, stage: str) -> list[str]:
@@ -57,10 +59,19 @@ class Server:
         ConfluentClient(self.bootstrap).produce(topic, records)
         return [f"{stage}-{index}" for index in range(partitions)]
 
-    @staticmethod
-    def _is_ready(connection: RawConnection, topic: str, partitions: int) -> bool:
-        answers = (connection.ask(requests.fetch(topic, partition=index)) for index in range(partitions))
-        return all(answer.responses[0].partitions[0].error_code == 0 for answer in answers)
+    def _is_ready(self, topic: str, partitions: int) -> bool:
+        """Every broker tells the same leaders, and each of them leads."""
+        addresses = brokers(self.bootstrap)
+        first, *others = (leaders(address, topic) for address in addresses.values())
+        if len(first) < partitions or -1 in first or any(other != first for other in others):
+            return False
+        return all(_is_read(addresses[leader], topic, index) for index, leader in enumerate(first))
+
+
+def _is_read(leader: str, topic: str, partition: int) -> bool:
+    with RawConnection(leader) as connection:
+        answer = connection.ask(requests.fetch(topic, partition=partition))
+    return bool(answer.responses[0].partitions[0].error_code == 0)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from aiokafka.record import MemoryRecords  # type: ignore[import-untyped]
 from tests.bad_input import requests
 from tests.bad_input.raw import RawConnection
+from tests.interop.leaders import brokers, leaders
 
 _CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 
@@ -24,7 +25,8 @@ class StoredBatch:
 
 def stored_batches(bootstrap: str, topic: str, partition: int = 0, offset: int = 0) -> list[StoredBatch]:
     """Fetch hands out stored bytes as they are, so its answer shows what is on disk."""
-    with RawConnection(bootstrap) as connection:
+    leader = brokers(bootstrap)[leaders(bootstrap.split(",")[0], topic)[partition]]
+    with RawConnection(leader) as connection:
         response = connection.ask(requests.fetch(topic, offset, partition=partition))
     row = response.responses[0].partitions[0]
     assert row.error_code == 0, row.error_code

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.interop.admins.confluent import ConfluentAdmin
 from tests.interop.clients.confluent import ConfluentClient
+from tests.interop.leaders import brokers
 from tests.interop.member import Member, Membership, one_leaves_and_one_crashes, share_out
 from tests.interop.programs.program import BOTH_PROTOCOLS, Program, go, java, kafkajs
 from tests.interop.server import Server
@@ -80,7 +81,7 @@ def test_admin(program: Program, server: Server) -> None:
         "retention.ms": "3600000",
         "max.message.bytes": "2000",
         "partitions": 3,
-        "brokers": 1,
+        "brokers": len(brokers(server.bootstrap)),
         "listed": True,
         "deleted": True,
     }

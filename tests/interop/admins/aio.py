@@ -56,7 +56,8 @@ class AioAdmin:
         return {row["topic"]: len(row["partitions"]) for row in rows if not row["is_internal"]}
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        wanted = NewTopic(name, partitions, 1, topic_configs=dict(configs or {}))
+        # It knows no word for the cluster's default, which in those under test is one replica for each broker.
+        wanted = NewTopic(name, partitions, len(self.cluster().brokers), topic_configs=dict(configs or {}))
         for row in self._run(self._admin.create_topics([wanted])).topic_errors:
             _refuse(row[1])
 

@@ -43,7 +43,7 @@ class ConfluentAdmin:
         return {name: len(row.partitions) for name, row in found.items() if not name.startswith("__")}
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        _only(self._admin.create_topics([NewTopic(name, partitions, 1, config=dict(configs or {}))]))
+        _only(self._admin.create_topics([NewTopic(name, partitions, -1, config=dict(configs or {}))]))
 
     def delete_topic(self, name: str) -> None:
         _only(self._admin.delete_topics([name]))

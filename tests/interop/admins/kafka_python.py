@@ -37,7 +37,7 @@ class KafkaPythonAdmin:
         return {row["name"]: len(row["partitions"]) for row in rows if not row["is_internal"]}
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(configs or {})}
+        wanted = {"num_partitions": partitions, "replication_factor": -1, "configs": dict(configs or {})}
         _raising(lambda: self._admin.create_topics({name: wanted}))
 
     def delete_topic(self, name: str) -> None:

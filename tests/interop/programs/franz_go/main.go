@@ -91,7 +91,7 @@ func admin(given told) {
 	found := map[string]any{}
 
 	retention, limit := "3600000", "2000"
-	_, err = admin.CreateTopic(ctx, 2, 1, map[string]*string{"retention.ms": &retention}, given.Topic)
+	_, err = admin.CreateTopic(ctx, 2, -1, map[string]*string{"retention.ms": &retention}, given.Topic)
 	must(err)
 	updated, err := admin.UpdatePartitions(ctx, 3, given.Topic)
 	must(err)

@@ -68,7 +68,7 @@ public final class Interop {
         var resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
         Map<String, Object> found = new TreeMap<>();
         try (Admin admin = Admin.create(settings(told))) {
-            var wanted = new NewTopic(topic, 2, (short) 1).configs(Map.of("retention.ms", "3600000"));
+            var wanted = new NewTopic(topic, 2, (short) -1).configs(Map.of("retention.ms", "3600000"));
             admin.createTopics(List.of(wanted)).all().get();
             admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(3))).all().get();
             var change = new AlterConfigOp(new ConfigEntry("max.message.bytes", "2000"), AlterConfigOp.OpType.SET);

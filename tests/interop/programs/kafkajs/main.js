@@ -32,7 +32,7 @@ async function admin(kafka, told) {
       {
         topic: told.topic,
         numPartitions: 2,
-        replicationFactor: 1,
+        replicationFactor: -1,
         configEntries: [{ name: "retention.ms", value: "3600000" }],
       },
     ],
@@ -98,7 +98,7 @@ async function member(kafka, told) {
 
 async function main() {
   const told = JSON.parse(process.argv[3]);
-  const kafka = new Kafka({ clientId: "interop", brokers: [told.bootstrap], logLevel: logLevel.NOTHING });
+  const kafka = new Kafka({ clientId: "interop", brokers: told.bootstrap.split(","), logLevel: logLevel.NOTHING });
   await { produce, admin, member }[process.argv[2]](kafka, told);
 }
 

@@ -97,7 +97,7 @@ func admin(given told) {
 
 	retention, limit := "3600000", "2000"
 	detail := &sarama.TopicDetail{
-		NumPartitions: 2, ReplicationFactor: 1, ConfigEntries: map[string]*string{"retention.ms": &retention},
+		NumPartitions: 2, ReplicationFactor: -1, ConfigEntries: map[string]*string{"retention.ms": &retention},
 	}
 	must(admin.CreateTopic(given.Topic, detail, false))
 	must(admin.CreatePartitions(given.Topic, 3, nil, false))
