@@ -75,7 +75,7 @@ def test_every_target_is_listed_even_if_nothing_was_measured() -> None:
 
 def test_every_target_names_a_case_that_exists() -> None:
     known = [(case.durability.value, case.name) for case in all_cases(FULL)]
-    known += [("os", "start"), ("os", "memory")]
+    known += [("os", "start"), ("os", "memory"), ("rf3-os", "memory")]
     for target in TARGETS:
         assert any(target.applies_to(*case) for case in known), target
         assert not target.beside or (target.durability, target.beside) in known
@@ -114,6 +114,8 @@ def test_rates_and_costs_come_from_what_was_counted() -> None:
     assert metrics["broker CPU-s/GB"] == metrics["broker CPU-s/million"] == 1.5
     assert metrics["generator CPU-s/million"] == 0.5
     assert (metrics["broker CPU %"], metrics["elsewhere CPU %"]) == (75, 5)
+    beside = msgspec.structs.replace(outcome, coordinator_cpu_s=0.5)
+    assert metrics_of(beside) == {**metrics, "ZooKeeper CPU-s/GB": 0.25}
 
 
 def test_a_paced_load_reports_latency_and_no_rate() -> None:
@@ -127,6 +129,7 @@ def test_a_workload_is_selected_by_whole_parts_of_its_name() -> None:
     assert {case.name for case in selected(cases, ["latency-1000"])} == {"latency-1000"}
     assert len(selected(cases, ["os/produce-1k"])) == 4
     assert {case.durability for case in selected(cases, ["fsync"])} == {Durability.FSYNC}
+    assert {case.durability.replicas for case in selected(cases, ["rf3"])} == {3}
     assert selected(cases, []) == cases
     assert selected(cases, ["prod"]) == []
 

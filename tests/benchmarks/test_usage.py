@@ -31,6 +31,8 @@ def test_a_child_belongs_to_the_family() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         assert {os.getpid(), child.pid} <= usage.family(os.getpid()).keys()
         assert usage.peak_rss_bytes(os.getpid()) > usage.peak_rss_bytes(child.pid) > 0
+        # Whoever is named and belongs to another's family counts once.
+        assert usage.family(os.getpid(), child.pid).keys() == usage.family(os.getpid()).keys()
         child.communicate(b"\n")
 
 

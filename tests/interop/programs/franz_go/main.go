@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -65,7 +66,7 @@ func produce(given told) {
 		"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
 	}
 	client, err := kgo.NewClient(
-		kgo.SeedBrokers(given.Bootstrap),
+		kgo.SeedBrokers(strings.Split(given.Bootstrap, ",")...),
 		kgo.ProducerBatchCompression(codecs[given.Codec]),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(20*time.Millisecond),
@@ -84,7 +85,7 @@ func produce(given told) {
 func admin(given told) {
 	ctx := context.Background()
 	// It answers from its cache for as long as this, otherwise five seconds.
-	client, err := kgo.NewClient(kgo.SeedBrokers(given.Bootstrap), kgo.MetadataMinAge(10*time.Millisecond))
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(given.Bootstrap, ",")...), kgo.MetadataMinAge(10*time.Millisecond))
 	must(err)
 	defer client.Close()
 	admin := kadm.NewClient(client)
@@ -182,7 +183,7 @@ func member(given told) {
 		say(map[string]any{"event": "revoked", "partitions": rows(partitions)})
 	}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(given.Bootstrap),
+		kgo.SeedBrokers(strings.Split(given.Bootstrap, ",")...),
 		kgo.ConsumerGroup(given.Group),
 		kgo.ConsumeTopics(given.Topics...),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),

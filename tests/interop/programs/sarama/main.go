@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,7 +76,7 @@ func produce(given told) {
 	config.Net.MaxOpenRequests = 1
 	config.Producer.Return.Successes = true
 	config.Producer.Partitioner = sarama.NewManualPartitioner
-	producer, err := sarama.NewSyncProducer([]string{given.Bootstrap}, config)
+	producer, err := sarama.NewSyncProducer(strings.Split(given.Bootstrap, ","), config)
 	must(err)
 	defer producer.Close()
 	messages := make([]*sarama.ProducerMessage, given.Count)
@@ -90,7 +91,7 @@ func produce(given told) {
 }
 
 func admin(given told) {
-	admin, err := sarama.NewClusterAdmin([]string{given.Bootstrap}, settings())
+	admin, err := sarama.NewClusterAdmin(strings.Split(given.Bootstrap, ","), settings())
 	must(err)
 	defer admin.Close()
 	found := map[string]any{}
@@ -180,7 +181,7 @@ func member(given told) {
 	if given.InstanceID != nil {
 		config.Consumer.Group.InstanceId = *given.InstanceID
 	}
-	group, err := sarama.NewConsumerGroup([]string{given.Bootstrap}, given.Group, config)
+	group, err := sarama.NewConsumerGroup(strings.Split(given.Bootstrap, ","), given.Group, config)
 	must(err)
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
