@@ -1,6 +1,6 @@
 """Penstock beside Apache Kafka, on this machine, now.
 
-    python -m benchmarks                                   everything, about half an hour
+    python -m benchmarks                                   everything, about 40 minutes
     python -m benchmarks --quick                           everything once and small, two to three minutes
     python -m benchmarks --only produce-1k --rounds 3      one family of workloads
     python -m benchmarks --only latency-1000 --peer penstock

@@ -79,7 +79,13 @@ RATES_PER_S = (1_000, 5_000, 10_000)
 
 
 def all_cases(scale: Scale) -> list[Case]:
-    return [*_os_cases(scale), *_fsync_cases(scale), *_default_cases(scale)]
+    return [
+        *_os_cases(scale),
+        *_fsync_cases(scale),
+        *_default_cases(scale),
+        *_replicated_cases(Durability.RF3_OS, scale.produce_bytes // 2, scale),
+        *_replicated_cases(Durability.RF3_FSYNC, scale.synced_bytes // 2, scale),
+    ]
 
 
 def selected(cases: Sequence[Case], only: Sequence[str]) -> list[Case]:
@@ -133,6 +139,15 @@ def _fsync_cases(scale: Scale) -> Iterator[Case]:
 def _default_cases(scale: Scale) -> Iterator[Case]:
     yield from _synced_produce_cases(Durability.DEFAULT, scale)
     yield from _latency_cases(Durability.DEFAULT, RATES_PER_S[:1], scale)
+
+
+def _replicated_cases(durability: Durability, produce_bytes: int, scale: Scale) -> Iterator[Case]:
+    for partitions in (1, 16):
+        bulk = Produce(messages=produce_bytes // 1000)
+        yield Case(f"produce-1k-acks-all-p{partitions}", durability, bulk, partitions)
+    single = Single(messages=scale.single_messages // 2, acks="all")
+    yield Case("single-16-acks-all", durability, single, 16)
+    yield from _latency_cases(durability, RATES_PER_S[:1], scale)
 
 
 def _synced_produce_cases(durability: Durability, scale: Scale) -> Iterator[Case]:

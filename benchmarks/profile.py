@@ -64,26 +64,38 @@ def show(folded: list[str], top: int, console: Console) -> None:
         console.print(table)
 
 
-def profiled(case: Case, spy: str, native: bool, folded_path: Path, directory: Path, console: Console) -> bool:
+def profiled(case: Case, spy_path: str, native: bool, folded_path: Path, directory: Path, console: Console) -> bool:
     """One warm measurement with py-spy attached; the folded stacks go to `folded_path`."""
     failures: list[str] = []
-    command = [spy, "record", "--format", "raw", "--function", "--rate", str(_SAMPLES_PER_S)]
+    command = [spy_path, "record", "--format", "raw", "--function", "--rate", str(_SAMPLES_PER_S)]
     command += ["--duration", str(_LONGEST_S)]
-    command += ["--output", str(folded_path), *(["--native"] if native else ["--nonblocking"])]
+    command += ["--native"] if native else ["--nonblocking"]
     penstock = Penstock()
     penstock.prepare()
     with Session([penstock], directory, case.durability, failures.append) as session:
         for name in session.running():
             session.prepare(name, [case], QUICK)
-            spying = subprocess.Popen(
-                [*command, "--pid", str(session.pid(name))], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
+            # A spy for each broker, and one file for all in the end.
+            parts = {pid: folded_path.with_suffix(f".{pid}") for pid in session.broker_pids(name)}
+            spies = [
+                subprocess.Popen(
+                    [*command, "--output", str(part), "--pid", str(pid)],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+                for pid, part in parts.items()
+            ]
             try:
                 outcome = session.measure(name, case)
             finally:
                 # py-spy writes its file when it is interrupted.
-                spying.send_signal(signal.SIGINT)
-                spying.wait()
+                for spy in spies:
+                    spy.send_signal(signal.SIGINT)
+                for spy in spies:
+                    spy.wait()
+            folded_path.write_text("".join(part.read_text() for part in parts.values()))
+            for part in parts.values():
+                part.unlink()
             if outcome is not None:
                 for metric, value in metrics_of(outcome).items():
                     console.print(f"{metric}: {value:,.2f}", highlight=False)

@@ -49,6 +49,8 @@ def metrics_of(outcome: Outcome) -> dict[str, float]:
         metrics["messages/s"] = outcome.messages / outcome.elapsed_s
         metrics["MB/s"] = size_gb * 1000 / outcome.elapsed_s
     metrics["broker CPU-s/GB"] = outcome.broker_cpu_s / size_gb
+    if outcome.coordinator_cpu_s:
+        metrics["ZooKeeper CPU-s/GB"] = outcome.coordinator_cpu_s / size_gb
     metrics["broker CPU-s/million"] = outcome.broker_cpu_s / millions
     metrics["generator CPU-s/million"] = outcome.generator_cpu_s / millions
     metrics["broker CPU %"] = 100 * outcome.broker_cpu_s / outcome.elapsed_s

@@ -55,7 +55,7 @@ class Plan:
         cases = [case for case in self.cases if case.durability is durability]
         filled = sum(case.fill.written_bytes() for case in cases if case.fill is not None)
         measured = sum(case.job.written_bytes() for case in cases) * self.rounds
-        return (self.scale.warm_bytes + filled + measured) * len(self.peers)
+        return (self.scale.warm_bytes + filled + measured) * durability.replicas * len(self.peers)
 
     def durabilities(self) -> list[Durability]:
         return [each for each in Durability if any(case.durability is each for case in self.cases)]
@@ -136,8 +136,7 @@ class Run:
                 for place, case in enumerate(cases):
                     self._measure(session, case, number, place)
             for name in session.running():
-                metrics = {"peak RSS MB": session.peak_rss_bytes(name) / 1e6}
-                self._add(durability, MEMORY, name, 0, metrics)
+                self._add(durability, MEMORY, name, 0, session.peak_rss_mb(name))
         self._measure_ceilings(durability, "after", directory)
 
     def _measure_ceilings(self, durability: Durability, when: str, directory: Path) -> None:

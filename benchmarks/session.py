@@ -1,4 +1,4 @@
-"""Both brokers up under one durability, and the load generator let loose on them in turn."""
+"""Both peers up under one durability, and the load generator let loose on them in turn."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import msgspec
 from benchmarks.cases import Case, Scale, warm_up
 from benchmarks.load.job import Job, LoadFailed, Outcome
 from benchmarks.machine import settle
-from benchmarks.peers.broker import Broker, Durability, Peer, PeerUnavailable
+from benchmarks.peers.broker import Cluster, Durability, Peer, PeerUnavailable
 from benchmarks.topics import create_topic
 from confluent_kafka import KafkaException
+
+from benchmarks import usage
 
 _GENERATOR_S = 180
 _WARM_TOPIC = "bench-warm"
@@ -34,7 +36,7 @@ class Session:
         self._directory = directory
         self._durability = durability
         self._stack = ExitStack()
-        self._brokers: dict[str, Broker] = {}
+        self._clusters: dict[str, Cluster] = {}
         self._failed = failed
 
     def __enter__(self) -> Session:
@@ -42,9 +44,9 @@ class Session:
             home = self._directory / peer.name
             home.mkdir(parents=True)
             try:
-                broker = self._stack.enter_context(peer.launch(home, self._durability))
-                self._brokers[peer.name] = broker
-                broker.await_listening()
+                cluster = self._stack.enter_context(peer.launch(home, self._durability))
+                self._clusters[peer.name] = cluster
+                cluster.await_listening()
             except PeerUnavailable as problem:
                 self._give_up(peer.name, str(problem))
         return self
@@ -55,51 +57,64 @@ class Session:
         self._stack.close()
 
     def running(self) -> list[str]:
-        return list(self._brokers)
+        return list(self._clusters)
 
     def prepare(self, peer_name: str, cases: Sequence[Case], scale: Scale) -> None:
         """Topics made, full where a workload reads, and the broker warm."""
-        broker = self._brokers[peer_name]
+        cluster = self._clusters[peer_name]
+        replicas = self._durability.replicas
         try:
-            create_topic(broker.address, _WARM_TOPIC, 1)
+            # Every broker leads one, so that all are warm.
+            create_topic(cluster.address, _WARM_TOPIC, replicas, replicas)
             for job in warm_up(scale):
-                _generate(_aimed(job, broker, _WARM_TOPIC))
+                _generate(_aimed(job, cluster, _WARM_TOPIC))
             for case in cases:
-                create_topic(broker.address, case.topic, case.partitions)
+                create_topic(cluster.address, case.topic, case.partitions, replicas)
                 if case.fill is not None:
-                    _generate(_aimed(case.fill, broker, case.topic))
+                    _generate(_aimed(case.fill, cluster, case.topic))
         except (LoadFailed, KafkaException, PeerUnavailable) as problem:
             self._give_up(peer_name, f"could not be prepared: {problem}")
 
     def measure(self, peer_name: str, case: Case) -> Outcome | None:
         """None when the measurement failed; why went to `failed`."""
-        broker = self._brokers[peer_name]
+        cluster = self._clusters[peer_name]
         settle()
         try:
-            return _generate(_aimed(case.job, broker, case.topic))
+            return _generate(_aimed(case.job, cluster, case.topic))
         except LoadFailed as problem:
             self._failed(f"{self._durability.value}/{case.name} on {peer_name}: {problem}")
         try:
-            broker.check_alive()
+            cluster.check_alive()
         except PeerUnavailable as problem:
             self._give_up(peer_name, str(problem))
         return None
 
-    def pid(self, peer_name: str) -> int:
-        return self._brokers[peer_name].pid
+    def broker_pids(self, peer_name: str) -> list[int]:
+        return self._clusters[peer_name].broker_pids
 
-    def peak_rss_bytes(self, peer_name: str) -> int:
-        return self._brokers[peer_name].peak_rss_bytes()
+    def peak_rss_mb(self, peer_name: str) -> dict[str, float]:
+        """Summed over all processes of a kind."""
+        cluster = self._clusters[peer_name]
+        found = {"peak RSS MB": usage.peak_rss_bytes(*cluster.broker_pids) / 1e6}
+        if cluster.coordinator_pids:
+            found["ZooKeeper peak RSS MB"] = usage.peak_rss_bytes(*cluster.coordinator_pids) / 1e6
+        return found
 
     def _give_up(self, peer_name: str, why: str) -> None:
         self._failed(f"{self._durability.value}: {peer_name} is left out: {why}")
-        broker = self._brokers.pop(peer_name, None)
-        if broker is not None:
-            broker.stop()
+        cluster = self._clusters.pop(peer_name, None)
+        if cluster is not None:
+            cluster.stop()
 
 
-def _aimed(job: Job, broker: Broker, topic: str) -> Job:
-    return msgspec.structs.replace(job, address=broker.address, broker_pid=broker.pid, topic=topic)
+def _aimed(job: Job, cluster: Cluster, topic: str) -> Job:
+    return msgspec.structs.replace(
+        job,
+        address=cluster.address,
+        broker_pids=tuple(cluster.broker_pids),
+        coordinator_pids=tuple(cluster.coordinator_pids),
+        topic=topic,
+    )
 
 
 def _generate(job: Job) -> Outcome:

@@ -67,6 +67,11 @@ TARGETS = (
     Target("os", "partitions-1000", "messages/s", 0.9, at_least=True, beside="produce-1k-acks-1-p16"),
     Target("fsync", "produce-1k-acks-all-*", "MB/s", 3.0, at_least=True),
     Target("fsync", "single-16-acks-all", "messages/s", 3.0, at_least=True),
+    Target("rf3-os", "produce-1k-acks-all-*", "MB/s", 0.8, at_least=True),
+    Target("rf3-os", "single-16-acks-all", "messages/s", 0.8, at_least=True),
+    Target("rf3-os", "produce-1k-acks-all-*", "broker CPU-s/GB", 1.0, at_least=False),
+    Target("rf3-os", "single-16-acks-all", "broker CPU-s/GB", 1.0, at_least=False),
+    Target("rf3-os", "memory", "peak RSS MB", 0.1, at_least=False),
 )
 
 

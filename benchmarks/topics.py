@@ -12,13 +12,18 @@ from confluent_kafka.cimpl import NewTopic
 _READY_S = 60
 
 
-def create_topic(address: str, topic: str, partitions: int) -> None:
-    """Returns when every partition has a leader that answers."""
+def create_topic(address: str, topic: str, partitions: int, replicas: int) -> None:
+    """Returns when every partition has a leader that answers. Of three replicas, two are enough to go on."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 3})
-    created = admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])
+    deadline_s = time.monotonic() + _READY_S
+    while (brokers := len(admin.list_topics(timeout=_READY_S).brokers)) < replicas:
+        if time.monotonic() > deadline_s:
+            raise PeerUnavailable(f"only {brokers} of {replicas} brokers have joined after {_READY_S} s")
+        time.sleep(0.05)
+    config = {"min.insync.replicas": "2"} if replicas > 1 else {}
+    created = admin.create_topics([NewTopic(topic, partitions, replicas, config=config)])
     created[topic].result(_READY_S)
     asker = Consumer({"bootstrap.servers": address, "group.id": "ready", "log_level": 3})
-    deadline_s = time.monotonic() + _READY_S
     try:
         for partition in range(partitions):
             while not _answers(asker, TopicPartition(topic, partition)):

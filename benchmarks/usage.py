@@ -33,12 +33,13 @@ def parse_status_bytes(text: str, field: str) -> int:
     return 0
 
 
-def family(pid: int) -> dict[int, ProcessStat]:
-    """The process and its living descendants."""
+def family(*pids: int) -> dict[int, ProcessStat]:
+    """The processes and their living descendants, each once."""
     stats = _all_stats()
-    if pid not in stats:
-        raise ProcessLookupError(f"process {pid} is gone")
-    members = {pid}
+    for pid in pids:
+        if pid not in stats:
+            raise ProcessLookupError(f"process {pid} is gone")
+    members = set(pids)
     grown = True
     while grown:
         children = {child for child, stat in stats.items() if stat.parent_pid in members} - members
@@ -47,13 +48,13 @@ def family(pid: int) -> dict[int, ProcessStat]:
     return {member: stats[member] for member in members}
 
 
-def cpu_s(pid: int) -> float:
-    return sum(stat.cpu_ticks for stat in family(pid).values()) / _TICKS_PER_S
+def cpu_s(*pids: int) -> float:
+    return sum(stat.cpu_ticks for stat in family(*pids).values()) / _TICKS_PER_S
 
 
-def peak_rss_bytes(pid: int) -> int:
+def peak_rss_bytes(*pids: int) -> int:
     """The sum of each process's own peak: an upper bound when there are several, exact when there is one."""
-    return sum(_status_bytes(member, "VmHWM") for member in family(pid))
+    return sum(_status_bytes(member, "VmHWM") for member in family(*pids))
 
 
 def parse_busy_ticks(text: str) -> int:

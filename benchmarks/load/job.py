@@ -28,13 +28,16 @@ class Outcome(msgspec.Struct, frozen=True):
     # Everything else on the machine: kernel threads that write back, and whoever disturbs the measurement.
     elsewhere_cpu_s: float
     latency_ms: dict[str, float] = {}
+    coordinator_cpu_s: float = 0.0
 
 
 class Job(msgspec.Struct, kw_only=True, frozen=True):
     """The runner fills in where; the kinds of job say what."""
 
     address: str = ""
-    broker_pid: int = 0
+    broker_pids: tuple[int, ...] = ()
+    # What the brokers have beside them; its CPU time is told apart from theirs.
+    coordinator_pids: tuple[int, ...] = ()
     topic: str = ""
     message_bytes: int = 1000
 
@@ -47,15 +50,17 @@ class Job(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Meter:
-    """Time and CPU between entry and exit, of the broker and of this process."""
+    """Time and CPU between entry and exit, of the brokers and of this process."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._elapsed_s = self._broker_cpu_s = self._generator_cpu_s = self._machine_cpu_s = 0.0
+        self._coordinator_cpu_s = 0.0
 
     def __enter__(self) -> Meter:
         self._machine_cpu_s = -usage.machine_cpu_s()
-        self._broker_cpu_s = -usage.cpu_s(self._job.broker_pid)
+        self._broker_cpu_s = -usage.cpu_s(*self._job.broker_pids)
+        self._coordinator_cpu_s = -usage.cpu_s(*self._job.coordinator_pids)
         self._generator_cpu_s = -time.process_time()
         self._elapsed_s = -time.monotonic()
         return self
@@ -65,7 +70,8 @@ class Meter:
     ) -> None:
         self._elapsed_s += time.monotonic()
         self._generator_cpu_s += time.process_time()
-        self._broker_cpu_s += usage.cpu_s(self._job.broker_pid)
+        self._broker_cpu_s += usage.cpu_s(*self._job.broker_pids)
+        self._coordinator_cpu_s += usage.cpu_s(*self._job.coordinator_pids)
         self._machine_cpu_s += usage.machine_cpu_s()
 
     def outcome(self, messages: int, latency_ms: dict[str, float] | None = None) -> Outcome:
@@ -75,6 +81,9 @@ class Meter:
             elapsed_s=self._elapsed_s,
             broker_cpu_s=self._broker_cpu_s,
             generator_cpu_s=self._generator_cpu_s,
-            elsewhere_cpu_s=max(0.0, self._machine_cpu_s - self._broker_cpu_s - self._generator_cpu_s),
+            elsewhere_cpu_s=max(
+                0.0, self._machine_cpu_s - self._broker_cpu_s - self._coordinator_cpu_s - self._generator_cpu_s
+            ),
             latency_ms=latency_ms or {},
+            coordinator_cpu_s=self._coordinator_cpu_s,
         )

@@ -1,4 +1,4 @@
-"""A broker under measurement: one started process, its address, and what it used."""
+"""A broker under measurement: one started process, its address and its log."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
-
-from benchmarks import usage
+from typing import Protocol, Self
 
 _STOP_S = 30
 _READY_S = 60
@@ -20,11 +18,22 @@ _CACHE_VARIABLE = "PENSTOCK_BENCH_CACHE"
 
 
 class Durability(enum.Enum):
-    """What an acknowledgement means. A comparison is fair within one of the first two; users meet the third."""
+    """What an acknowledgement means. A comparison is fair within one of them; users meet DEFAULT."""
 
     OS = "os"
     FSYNC = "fsync"
     DEFAULT = "default"
+    # By three brokers, two of which are enough to go on: all in-sync replicas have it.
+    RF3_OS = "rf3-os"
+    RF3_FSYNC = "rf3-fsync"
+
+    @property
+    def replicas(self) -> int:
+        return 3 if self in (Durability.RF3_OS, Durability.RF3_FSYNC) else 1
+
+    @property
+    def is_synced(self) -> bool:
+        return self in (Durability.FSYNC, Durability.RF3_FSYNC)
 
 
 class PeerUnavailable(Exception):
@@ -37,8 +46,8 @@ class Peer(Protocol):
     def prepare(self) -> None:
         """Fetch what the peer needs, once. Raises PeerUnavailable."""
 
-    def launch(self, directory: Path, durability: Durability) -> Broker:
-        """Start a broker on an empty directory; returns as soon as the process exists."""
+    def launch(self, directory: Path, durability: Durability) -> Cluster:
+        """Start as many brokers as replicas on an empty directory; returns as soon as the processes exist."""
 
     def settings_of(self, durability: Durability) -> str:
         """How this durability is asked for, in the peer's own words."""
@@ -47,8 +56,38 @@ class Peer(Protocol):
         """What runs, and on what."""
 
 
+class Cluster(Protocol):
+    """What runs for a peer: one broker, or several with what they need. Leaving the `with` block ends it."""
+
+    peer_name: str
+    # Of all its brokers, with commas between them.
+    address: str
+    launched_s: float
+
+    @property
+    def broker_pids(self) -> list[int]: ...
+
+    @property
+    def coordinator_pids(self) -> list[int]:
+        """What it runs beside its brokers; accounted for on its own."""
+
+    def await_listening(self) -> None: ...
+
+    def check_alive(self) -> None: ...
+
+    def log_tail(self) -> str: ...
+
+    def stop(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
 class Broker:
-    """Owns the process: leaving the `with` block ends it."""
+    """Owns the process, and is a cluster of one."""
 
     def __init__(self, peer_name: str, arguments: Sequence[str], port: int, log_path: Path) -> None:
         self.peer_name = peer_name
@@ -60,14 +99,12 @@ class Broker:
             self._process = subprocess.Popen(arguments, stdout=log, stderr=subprocess.STDOUT)
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
+    def broker_pids(self) -> list[int]:
+        return [self._process.pid]
 
-    def cpu_s(self) -> float:
-        return usage.cpu_s(self.pid)
-
-    def peak_rss_bytes(self) -> int:
-        return usage.peak_rss_bytes(self.pid)
+    @property
+    def coordinator_pids(self) -> list[int]:
+        return []
 
     def await_listening(self) -> None:
         deadline_s = time.monotonic() + _READY_S
@@ -98,7 +135,7 @@ class Broker:
                 self._process.kill()
                 self._process.wait()
 
-    def __enter__(self) -> Broker:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

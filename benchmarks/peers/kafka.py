@@ -1,4 +1,4 @@
-"""Apache Kafka, fetched with Maven and run as its own scripts run it: KRaft, one combined node, a heap of 1 GB."""
+"""Apache Kafka, fetched with Maven and run as its own scripts run it: KRaft, combined nodes, a heap of 1 GB each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from benchmarks.peers.broker import Broker, Durability, PeerUnavailable, cache_directory, free_ports
+from benchmarks.peers.broker import Broker, Cluster, Durability, PeerUnavailable, cache_directory, free_ports
+from benchmarks.peers.trio import Trio
 
 VERSION = "4.3.1"
 _FETCH_S = 600
@@ -27,14 +28,16 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   </dependencies>
 </project>
 """
-# As delivered, but for one node that has one replica of everything.
+# As delivered, but for the addresses.
 _PROPERTIES = """process.roles=broker,controller
-node.id=1
+node.id={node_id}
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
 controller.listener.names=CONTROLLER
-controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+controller.quorum.voters={voters}
 log.dirs={data}
-offsets.topic.replication.factor=1
+"""
+# One node has one replica of everything.
+_LONE_PROPERTIES = """offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
@@ -55,14 +58,27 @@ class Kafka:
         if not self._complete_marker().exists():
             self._fetch()
 
-    def launch(self, directory: Path, durability: Durability) -> Broker:
-        port, controller_port = free_ports(2)
-        properties = directory / "server.properties"
-        text = _PROPERTIES.format(port=port, controller_port=controller_port, data=directory / "data")
-        properties.write_text(text + "".join(f"{line}\n" for line in _flush_lines(durability)))
-        self._format(properties)
-        arguments = ["java", *_JVM, "-cp", self._class_path(), "kafka.Kafka", str(properties)]
-        return Broker(self.name, arguments, port, directory / "log")
+    def launch(self, directory: Path, durability: Durability) -> Cluster:
+        ports = free_ports(2 * durability.replicas)
+        ports, controller_ports = ports[: durability.replicas], ports[durability.replicas :]
+        voters = ",".join(f"{index + 1}@127.0.0.1:{port}" for index, port in enumerate(controller_ports))
+        more = "" if durability.replicas > 1 else _LONE_PROPERTIES
+        more += "".join(f"{line}\n" for line in _flush_lines(durability))
+        # All of them formatted before the first starts: a start takes both processors.
+        homes = []
+        for index, (port, controller_port) in enumerate(zip(ports, controller_ports, strict=True)):
+            home = directory / f"node-{index + 1}"
+            home.mkdir()
+            facts = {"node_id": index + 1, "port": port, "controller_port": controller_port, "voters": voters}
+            (home / "server.properties").write_text(_PROPERTIES.format(**facts, data=home / "data") + more)
+            self._format(home / "server.properties")
+            homes.append(home)
+        brokers = [self._launch_one(home, port) for home, port in zip(homes, ports, strict=True)]
+        return brokers[0] if len(brokers) == 1 else Trio(brokers)
+
+    def _launch_one(self, home: Path, port: int) -> Broker:
+        arguments = ["java", *_JVM, "-cp", self._class_path(), "kafka.Kafka", str(home / "server.properties")]
+        return Broker(self.name, arguments, port, home / "log")
 
     def settings_of(self, durability: Durability) -> str:
         return ", ".join(_flush_lines(durability)) or "as delivered (the operating system flushes)"
@@ -86,7 +102,7 @@ class Kafka:
         self._complete_marker().touch()
 
     def _format(self, properties: Path) -> None:
-        command = ["java", "-cp", self._class_path(), "kafka.tools.StorageTool", "format", "--standalone"]
+        command = ["java", "-cp", self._class_path(), "kafka.tools.StorageTool", "format"]
         command += ["-t", _CLUSTER_ID, "-c", str(properties)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_S, check=False)
         if done.returncode != 0:
@@ -100,7 +116,7 @@ class Kafka:
 
 
 def _flush_lines(durability: Durability) -> list[str]:
-    return ["log.flush.interval.messages=1"] if durability is Durability.FSYNC else []
+    return ["log.flush.interval.messages=1"] if durability.is_synced else []
 
 
 def _errors_in(output: str) -> str:

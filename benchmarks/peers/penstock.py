@@ -5,9 +5,15 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.peers.broker import Broker, Durability, PeerUnavailable, cache_directory, free_ports
+from benchmarks.peers.broker import Broker, Cluster, Durability, PeerUnavailable, cache_directory, free_ports
+from benchmarks.peers.trio import Trio
+
+from penstock.coordination.zookeeper_server import ZooKeeperServer
+from penstock.coordination.zookeeper_server import free_ports as zookeeper_ports
+from penstock.errors import PenstockError
 
 _REPOSITORY = Path(__file__).parents[2]
 _INSTALL_S = 600
@@ -34,11 +40,29 @@ class Penstock:
         # As it is now, and with its bytecode, which a run from the sources may not be allowed to leave there.
         _run([*self._pip_install, "--force-reinstall", "--no-deps", str(_REPOSITORY)])
 
-    def launch(self, directory: Path, durability: Durability) -> Broker:
+    def launch(self, directory: Path, durability: Durability) -> Cluster:
+        if durability.replicas == 1:
+            return self._launch_one(directory, durability)
+        zookeeper = ZooKeeperServer(str(directory / "zookeeper"), zookeeper_ports(1)[0])
+        try:
+            zookeeper.start()
+            zookeeper.wait_until_ready()
+        except PenstockError as error:
+            zookeeper.stop()
+            raise PeerUnavailable(str(error)) from error
+        brokers = []
+        for node_id in range(1, durability.replicas + 1):
+            home = directory / f"broker-{node_id}"
+            home.mkdir()
+            cluster = ["--node-id", str(node_id), "--coordination", f"zookeeper://{zookeeper.address}/bench"]
+            brokers.append(self._launch_one(home, durability, cluster))
+        return Trio(brokers, zookeeper)
+
+    def _launch_one(self, directory: Path, durability: Durability, more: Sequence[str] = ()) -> Broker:
         port, http_port = free_ports(2)
         arguments = [self._python, "-m", "penstock", "serve", "--listen", f"127.0.0.1:{port}"]
         arguments += ["--http", f"127.0.0.1:{http_port}"]
-        arguments += ["--data-dir", str(directory / "data")]
+        arguments += ["--data-dir", str(directory / "data"), *more]
         for setting in _settings(durability):
             arguments += ["--set", setting]
         return Broker(self.name, arguments, port, directory / "log")
@@ -60,7 +84,7 @@ class Penstock:
 
 def _settings(durability: Durability) -> list[str]:
     """FSYNC needs no word: `acked` is the default."""
-    return ["flush.policy=os"] if durability is Durability.OS else []
+    return ["flush.policy=os"] if durability in (Durability.OS, Durability.RF3_OS) else []
 
 
 def _base_python() -> Path:
