@@ -84,7 +84,8 @@ def _values(item: Setting) -> str:
         return ", ".join(f"`{value}`" for value in item.one_of)
     low = f"at least {item.at_least}" if item.at_least is not None else ""
     high = f"at most {item.at_most}" if item.at_most is not None else ""
-    kind = {int: "whole number", float: "number", bool: "`true`, `false`", str: "text"}.get(item.kind, "`HOST:PORT`")
+    names = {int: "whole number", float: "number", bool: "`true`, `false`", str: "text"}
+    kind = names.get(item.kind) or str(getattr(item.kind, "wanted", "text"))
     return ", ".join(filter(None, [kind, low, high]))
 
 

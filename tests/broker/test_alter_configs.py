@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.incremental_alter_configs.v1.request import (
@@ -17,25 +18,36 @@ from tests.bad_input.raw import RawConnection
 from penstock.testing import node
 
 INVALID_CONFIG = 40
+INVALID_REQUEST = 42
 SET_FOR_THE_TOPIC = 1
 SET_BY_NOBODY = 5
 
+SET_WHILE_IT_RUNS = 2
+SET, DELETE, APPEND, SUBTRACT = map(i8, range(4))
+
 TOPIC = i8(2)
+BROKER = i8(4)
+GETS = "follower.replication.throttled.rate"
+GIVES = "leader.replication.throttled.rate"
+NAMED = "leader.replication.throttled.replicas"
+UNLIMITED = str(2**63 - 1)
 NAMES = [
     "retention.ms", "retention.bytes", "segment.ms", "flush.ms", "flush.messages", "delete.retention.ms",
     "min.compaction.lag.ms", "max.compaction.lag.ms", "file.delete.delay.ms", "index.interval.bytes",
 ]  # fmt: skip
 
 
-def setting(topic: str, name: str, value: str) -> IncrementalAlterConfigsRequest:
-    change = AlterableConfig(name=name, config_operation=i8(0), value=value)
-    resource = AlterConfigsResource(resource_type=TOPIC, resource_name=topic, configs=(change,))
+def setting(
+    resource_name: str, name: str, value: str | None, kind: i8 = TOPIC, operation: i8 = SET
+) -> IncrementalAlterConfigsRequest:
+    change = AlterableConfig(name=name, config_operation=operation, value=value)
+    resource = AlterConfigsResource(resource_type=kind, resource_name=resource_name, configs=(change,))
     return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
 
 
-def described(connection: RawConnection, topic: str) -> dict[str, tuple[str, int]]:
+def described(connection: RawConnection, name: str, kind: i8 = TOPIC) -> dict[str, tuple[str, int]]:
     """Value and source of every setting."""
-    resource = DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=None)
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
     request = DescribeConfigsRequest(resources=(resource,), include_synonyms=False, include_documentation=False)
     return {row.name: (row.value, row.config_source) for row in connection.ask(request).results[0].configs}
 
@@ -78,8 +90,8 @@ PROMISES = {
     "remote.storage.enable": "true",
     "local.retention.ms": "1000",
     "local.retention.bytes": "1000",
-    "leader.replication.throttled.replicas": "*",
-    "follower.replication.throttled.replicas": "0:1",
+    "leader.replication.throttled.replicas": "all",
+    "follower.replication.throttled.replicas": "0:1,0",
 }
 
 
@@ -105,3 +117,37 @@ def test_what_does_not_hold_is_refused_with_a_reason() -> None:
         (row,) = connection.ask(requests.create_topic("safe", configs={"preallocate": "true"})).topics
         assert (row.error_code, "segments grow" in row.error_message) == (INVALID_CONFIG, True)
         assert described(connection, "orders") == before
+
+
+def test_a_brokers_throttle_is_changed_while_it_runs_and_is_there_after_a_restart(tmp_path: Path) -> None:
+    own, settings = "7", {"node.id": "7"}
+
+    def alter(connection: RawConnection, name: str, value: str | None, operation: i8 = SET) -> int:
+        return int(connection.ask(setting(own, name, value, BROKER, operation)).responses[0].error_code)
+
+    with node(settings, data_dir=str(tmp_path)) as server, RawConnection(server.bootstrap) as connection:
+        assert described(connection, own, BROKER)[GETS] == (UNLIMITED, SET_BY_NOBODY)
+        assert alter(connection, GETS, "20000000") == alter(connection, GIVES, "30000000") == 0
+        assert alter(connection, GETS, "slow") == INVALID_CONFIG
+        assert alter(connection, "replica.fetch.max.bytes", "2048") == INVALID_REQUEST
+    with node(settings, data_dir=str(tmp_path)) as server, RawConnection(server.bootstrap) as connection:
+        now = described(connection, own, BROKER)
+        assert (now[GETS], now[GIVES]) == (("20000000", SET_WHILE_IT_RUNS), ("30000000", SET_WHILE_IT_RUNS))
+        assert alter(connection, GETS, None, DELETE) == 0
+        now = described(connection, own, BROKER)
+        assert (now[GETS], now[GIVES]) == ((UNLIMITED, SET_BY_NOBODY), ("30000000", SET_WHILE_IT_RUNS))
+
+
+def test_replicas_that_a_limit_concerns_are_added_and_taken_away_as_kafkas_tools_do() -> None:
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        assert connection.ask(requests.create_topic("orders")).topics[0].error_code == 0
+        for operation, value, after in (
+            (APPEND, "0:1,0:2", "0:1,0:2"),
+            (APPEND, "0:2,1:3", "0:1,0:2,1:3"),
+            (SUBTRACT, "0:1", "0:2,1:3"),
+            (SET, "*", "*"),
+            (DELETE, None, ""),
+        ):
+            (row,) = connection.ask(setting("orders", NAMED, value, TOPIC, operation)).responses
+            assert row.error_code == 0, row.error_message
+            assert described(connection, "orders")[NAMED][0] == after

@@ -23,6 +23,8 @@ def test_requests_are_json_with_what_is_asked() -> None:
         b'{"ask": "nothing"}',
         b'{"ask": "execute", "moves": [{}]}',
         b'{"ask": "plan", "kind": "drain", "node_id": 1e400}',
+        b'{"ask": "throttle", "throttled_rate": -1}',
+        b'{"ask": "throttle", "throttled_rate": 9223372036854775808}',
         b'{"ask": "status", "more": ' + b"[" * 100_000,
     ],
 )

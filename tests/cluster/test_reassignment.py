@@ -30,10 +30,10 @@ def cluster(settings: TopicSettings, *replicas: int) -> ControlledStore:
     return store
 
 
-def wish(store: ControlledStore, *replicas: int, cancel: bool = False) -> Refused | None:
+def wish(store: ControlledStore, *replicas: int, cancel: bool = False, rate: int = 0) -> Refused | None:
     request_id = len(store.answers) + 1
     target = None if cancel else replicas
-    store.tell(AlterReassignments(request_id, (ReassignmentWish(key("t"), target),)))
+    store.tell(AlterReassignments(request_id, (ReassignmentWish(key("t"), target, rate),)))
     return store.answers[request_id].rows[0].refusal
 
 
@@ -168,3 +168,18 @@ def test_the_death_of_the_only_member_leaves_the_reassignment_as_it_is() -> None
     store.tell(store.lose(1))
     state = store.state("t")
     assert (state.leader, state.eligible_leaders, state.adding, state.removing) == (NO_LEADER, (1,), (2,), (1,))
+
+
+def test_a_throttle_ends_with_the_move_however_that_ends() -> None:
+    store = cluster(TopicSettings(2), 1, 2, 3)
+    assert wish(store, 1, 2, 4, rate=5_000) is None
+    assert store.state("t").throttled_rate == 5_000
+    assert wish(store, 1, 2, 4, rate=7_000) is None, "to the same replicas, at another rate"
+    assert (store.state("t").throttled_rate, store.state("t").adding) == (7_000, (4,))
+    assert alter(store, 1, 2, 3, 4) is None
+    assert (store.state("t").throttled_rate, store.state("t").replicas) == (0, (1, 2, 4))
+    assert wish(store, 1, 2, 5, rate=5_000) is None
+    assert wish(store, cancel=True) is None
+    assert store.state("t").throttled_rate == 0
+    assert wish(store, 2, 1, 4, rate=5_000) is None, "another order alone copies nothing"
+    assert store.state("t").throttled_rate == 0

@@ -29,6 +29,7 @@ from penstock.config.address import Address
 from penstock.config.log import LogSettings
 from penstock.config.network import NetworkSettings
 from penstock.config.replication import ReplicationSettings
+from penstock.config.topic_replication import TopicReplicationSettings
 from penstock.coordination.paths import PartitionState
 from penstock.errors import Problem, Refused
 from penstock.later import Later
@@ -36,6 +37,7 @@ from penstock.replication.fetchers import Fetchers
 from penstock.replication.flusher import Flusher
 from penstock.replication.housekeeping import Housekeeping
 from penstock.replication.local_logs import LocalLogs
+from penstock.replication.move_throttles import MoveThrottles, Side
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
 from penstock.replication.roles import Roles
@@ -88,13 +90,15 @@ class Broker:
         stack.callback(self.flusher.close)
         self.peers = Peers(clock, lambda *_: None)
         stack.callback(self.peers.close)
-        fetchers = Fetchers(self.image, self.peers, self.flusher, (pool, upkeep), self.cluster.settings, clock)
+        throttled = self.cluster.settings, TopicReplicationSettings()
+        gets, gives = (MoveThrottles(self.image, *throttled, side) for side in (Side.FOLLOWER, Side.LEADER))
+        fetchers = Fetchers(self.image, self.peers, self.flusher, (pool, upkeep), gets, self.cluster.settings, clock)
         roles = Roles(self.image, self.cluster, fetchers, self.cluster.settings, clock)
         logs = LocalLogs(PartitionDirectories(self.disk, DATA), self.cluster.log_settings, journal, pool, upkeep, clock)
         self.replicas = Replicas(logs, self.flusher, roles, pool, clock)
         self.metrics = BrokerMetrics(Metrics())
         connections = Connections(NetworkSettings(), self.metrics, clock)
-        handler = Fetch(self.replicas, self.image, FetchSessions(), connections.reply_memory, pool, clock)
+        handler = Fetch(self.replicas, self.image, FetchSessions(), connections.reply_memory, gives, pool, clock)
         dispatch = Dispatch([handler, ApiVersions([handler.api])], self.metrics, Pressure(connections.memory.pressure))
         listener = stack.enter_context(bind(Address("127.0.0.1", 0)))
         gate = Gate(dispatch)

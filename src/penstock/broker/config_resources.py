@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Protocol, TypeVar
 
-from penstock.broker.config_rows import ConfigRow, TopicConfigs, node_rows
+from penstock.broker.config_rows import DYNAMIC_BROKER_SETTINGS, ConfigRow, TopicConfigs, node_rows
 from penstock.broker.error_codes import NONE, code_of
 from penstock.cluster.core.image import Image, TopicImage
 from penstock.cluster.operations import Operations
 from penstock.cluster.topics import ConfigChange, Topics
 from penstock.config.setting import Section
-from penstock.errors import Problem, Refused
+from penstock.errors import PenstockError, Problem, Refused
 
 
 class ResourceType(IntEnum):
@@ -63,7 +63,8 @@ class ConfigResources:
         if resource_type == ResourceType.BROKER:
             if name not in ("", str(self._node_id)):
                 return Refused(Problem.INVALID_REQUEST, f"ask broker {name!r} itself, this is broker {self._node_id}")
-            return node_rows(self._sections)
+            own = self._image.brokers.get(self._node_id)
+            return node_rows(self._sections, {} if own is None else own.config)
         return _unknown(resource_type)
 
     async def alter(
@@ -96,29 +97,45 @@ class ConfigResources:
         return _unknown(resource.resource_type)
 
     async def _alter_broker(self, name: str, change: ConfigChange, validate_only: bool) -> Refused | None:
-        """Whether it is being drained is the cluster's to know; all else is given to a broker at its start."""
+        """Whether it is being drained is the cluster's to know; most else is given to a broker at its start."""
         if not (name.isascii() and name.isdigit()):
             return Refused(Problem.INVALID_REQUEST, "settings of all brokers together cannot be changed")
-        draining = self._operations.draining(int(name))
-        if isinstance(draining, Refused):
-            return draining
-        config = change({DRAINING: str(draining).lower()})
+        state = self._operations.broker_state(int(name))
+        if isinstance(state, Refused):
+            return state
+        config = change({**state.config, DRAINING: str(state.draining).lower()})
         if isinstance(config, Refused):
             return config
+        settings = {name: text for name, text in config.items() if name != DRAINING}
         wanted = config.get(DRAINING, "false").lower()
-        if set(config) - {DRAINING} or wanted not in ("true", "false"):
-            return Refused(
-                Problem.INVALID_REQUEST,
-                f"a broker's settings are given at its start: change its file or flags. Only {DRAINING} can be set "
-                "here, to true or false",
-            )
-        if validate_only or (wanted == "true") == draining:
-            return None
+        if (refused := _problem(settings, wanted)) is not None or validate_only:
+            return refused
+        if settings != state.config:
+            refused = await self._operations.configure(int(name), settings).wait()
+        if refused is not None or (wanted == "true") == state.draining:
+            return refused
         return await self._operations.drain(int(name), wanted == "true")
 
     def _topic(self, name: str) -> TopicImage | Refused:
         topic = self._image.topic(name)
         return topic or Refused(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
+
+
+def _problem(settings: Mapping[str, str], draining: str) -> Refused | None:
+    if fixed := sorted(settings.keys() - DYNAMIC_BROKER_SETTINGS.keys()):
+        text = (
+            f"{', '.join(fixed)} cannot be set here: a broker's settings are given at its start, by its file or flags. "
+            f"While it runs there are {DRAINING}, {', '.join(DYNAMIC_BROKER_SETTINGS)}"
+        )
+        return Refused(Problem.INVALID_REQUEST, text)
+    if draining not in ("true", "false"):
+        return Refused(Problem.INVALID_REQUEST, f"{DRAINING} must be true or false")
+    try:
+        for name, text in settings.items():
+            DYNAMIC_BROKER_SETTINGS[name].parse(text)
+    except PenstockError as error:
+        return Refused.by(error)
+    return None
 
 
 def _unknown(resource_type: int) -> Refused:

@@ -8,13 +8,24 @@ from typing import Any, NamedTuple
 
 from penstock.cluster.core.image import TopicImage
 from penstock.config.fixed import FIXED_SETTINGS, FixedSetting
+from penstock.config.replication import ReplicationSettings
 from penstock.config.setting import Section, Setting, settings_of
+
+# Those of a broker that can be changed while it runs.
+DYNAMIC_BROKER_SETTINGS = {each.name: each for each in settings_of(ReplicationSettings) if each.dynamic}
+# With what each is when nobody has set it.
+LIST_SETTINGS = {
+    "cleanup.policy": "delete",
+    "leader.replication.throttled.replicas": "",
+    "follower.replication.throttled.replicas": "",
+}
 
 
 class Source(IntEnum):
     """Where a value comes from; Kafka's numbers."""
 
     TOPIC = 1
+    DYNAMIC_BROKER = 2
     STATIC_BROKER = 4
     DEFAULT = 5
 
@@ -56,14 +67,14 @@ class TopicConfigs:
             for each in settings_of(type(section))
         ]
         inherited += map(_fixed_row, FIXED_SETTINGS.values())
-        return [_overridden(row, topic.config) for row in inherited]
+        return [_overridden(row, topic.config, Source.TOPIC) for row in inherited]
 
 
-def _overridden(row: ConfigRow, config: Mapping[str, str]) -> ConfigRow:
+def _overridden(row: ConfigRow, config: Mapping[str, str], source: Source) -> ConfigRow:
     if row.name not in config:
         return row
     text = config[row.name]
-    return row._replace(value=text, source=Source.TOPIC, synonyms=((row.name, text, Source.TOPIC), *row.synonyms))
+    return row._replace(value=text, source=source, synonyms=((row.name, text, source), *row.synonyms))
 
 
 def _fixed_row(fixed: FixedSetting) -> ConfigRow:
@@ -72,13 +83,14 @@ def _fixed_row(fixed: FixedSetting) -> ConfigRow:
     return ConfigRow(fixed.name, fixed.value, Source.DEFAULT, False, _type_of_kind(fixed.kind), doc, synonyms)
 
 
-def node_rows(sections: Iterable[Section]) -> list[ConfigRow]:
-    """What this node runs with. All of it is given at start, so all of it is read-only here."""
-    return [
-        _node_row(setting, getattr(section, setting.field), read_only=True)
+def node_rows(sections: Iterable[Section], config: Mapping[str, str]) -> list[ConfigRow]:
+    """What this node runs with. What cannot be changed by `config`, while it runs, is read-only here."""
+    rows = [
+        _node_row(setting, getattr(section, setting.field), read_only=setting.name not in DYNAMIC_BROKER_SETTINGS)
         for section in sections
         for setting in settings_of(type(section))
     ]
+    return [_overridden(row, config, Source.DYNAMIC_BROKER) for row in rows]
 
 
 def _node_row(setting: Setting, value: Any, read_only: bool) -> ConfigRow:
@@ -90,7 +102,7 @@ def _node_row(setting: Setting, value: Any, read_only: bool) -> ConfigRow:
 
 
 def _type_of(setting: Setting) -> ConfigType:
-    return ConfigType.LIST if setting.name == "cleanup.policy" else _type_of_kind(setting.kind)
+    return ConfigType.LIST if setting.name in LIST_SETTINGS else _type_of_kind(setting.kind)
 
 
 def _type_of_kind(kind: type) -> ConfigType:

@@ -27,6 +27,7 @@ class Row:
     __slots__ = (
         "bytes_left",
         "high_watermark",
+        "is_held",
         "next_offset",
         "parting",
         "partition",
@@ -53,6 +54,8 @@ class Row:
         self.parting: EpochEnd | None = None
         # Where the consumer should read instead.
         self.preferred_replica = NO_REPLICA
+        # It gets nothing now, whatever there is.
+        self.is_held = False
 
     @property
     def has_news(self) -> bool:
@@ -83,11 +86,27 @@ class Row:
         return self.partition is not None and self.next_offset < self.partition.log.end_offset
 
 
+class Limits(Protocol):
+    """Of one who may not read as fast as it can."""
+
+    def limit(self, partition: Partition, row: Row) -> None:
+        """Lowers `bytes_left`, or holds the row."""
+
+    def has_read(self, size_bytes: int) -> None:
+        """What became of that; not called for a row that is held."""
+
+    def wait_ms(self, max_wait_ms: int) -> int:
+        """How long to wait when there was nothing to read."""
+
+
 class Reader(Protocol):
     """On whose behalf partitions are read."""
 
     @property
     def is_follower(self) -> bool: ...
+
+    @property
+    def limits(self) -> Limits | None: ...
 
     def admit(self, partition: Partition, row: Row) -> Refused | None:
         """Whether it may read, and what there is to say to it besides records, or instead."""
@@ -128,7 +147,7 @@ class FetchRead:
 
 def read_all(replicas: Replicas, wanted: Iterable[Wanted], max_bytes: int, reader: Reader) -> FetchRead:
     """The first partition with records gives at least one batch, however large: a consumer must get past it."""
-    read = FetchRead(to_end=reader.is_follower)
+    read, limits = FetchRead(to_end=reader.is_follower), reader.limits
     for each in wanted:
         row = Row(each)
         read.rows.append(row)
@@ -149,11 +168,18 @@ def read_all(replicas: Replicas, wanted: Iterable[Wanted], max_bytes: int, reade
             read.failed = True
             continue
         row.bytes_left = min(each.max_bytes, max_bytes - read.size)
+        if limits is not None:
+            limits.limit(partition, row)
+            if row.is_held:
+                continue
+        size = read.size
         try:
             read.read_on(row, partition)
         except PenstockError as error:
             row.fail(error)
             read.failed = True
+        if limits is not None:
+            limits.has_read(read.size - size)
     return read
 
 

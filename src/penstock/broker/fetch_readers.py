@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.broker.fetch_limits import FollowerLimits
 from penstock.broker.fetch_read import NO_REPLICA, Row
 from penstock.clock import Clock
 from penstock.cluster.core.image import Image
@@ -17,6 +18,7 @@ class ConsumerReader:
     """One that says in which rack it is reads from a replica there (KIP-392)."""
 
     is_follower = False
+    limits = None
 
     def __init__(self, image: Image, rack: str) -> None:
         self._image = image
@@ -48,7 +50,8 @@ class FollowerReader:
 
     is_follower = True
 
-    def __init__(self, replica: int, broker_epoch: int, clock: Clock) -> None:
+    def __init__(self, replica: int, broker_epoch: int, limits: FollowerLimits, clock: Clock) -> None:
+        self.limits = limits
         self._replica = replica
         self._broker_epoch = broker_epoch
         self._clock = clock

@@ -13,6 +13,7 @@ from penstock.cli.failure import fail, say
 from penstock.cli.moving import wait_until_empty, wait_until_moved
 from penstock.cli.operator import Operator, in_chunks, tell_refused
 from penstock.cli.output import Output, OutputOption, show_fields, show_json, show_rows
+from penstock.cli.rate import Rate, bytes_a_second
 
 app = typer.Typer(
     add_completion=False,
@@ -22,6 +23,15 @@ app = typer.Typer(
 )
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change, change nothing.")]
+
+ThrottleOption = Annotated[
+    Rate | None,
+    typer.Option(
+        parser=Rate.parse,
+        metavar="RATE",
+        help="How much each broker may copy a second, for example 20MB/s. Ends with the move.",
+    ),
+]
 
 _TROUBLES = ("without_leader", "under_replicated", "below_min_isr", "not_preferred")
 _NAMED = 10
@@ -45,17 +55,15 @@ def status(bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, output: OutputOption 
     show_rows(output, [{**row, "address": row["address"] or bootstrap} for row in rows], columns)
 
 
-@app.command(epilog="Example: penstock cluster rebalance --dry-run")
+@app.command(epilog="Example: penstock cluster rebalance --throttle 20MB/s")
 def rebalance(
+    throttle: ThrottleOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Move replicas until all brokers hold alike; one that has joined gets its share. Shows the plan and asks first.
-
-    A broker that gets replicas copies them no faster than its follower.replication.throttled.rate allows.
-    """
+    """Move replicas until all brokers hold alike; one that has joined gets its share. Shows the plan and asks first."""
     operator = Operator(bootstrap)
     plan = operator.ask("plan", kind="rebalance")["plan"]
     moves = plan["moves"]
@@ -66,7 +74,7 @@ def rebalance(
     if output is Output.TEXT:
         _show_plan(output, plan, done=False)
     confirm(f"Move {_amount(moves)}?", yes, _COPIES)
-    begun, refused = _execute(operator, moves)
+    begun, refused = _execute(operator, moves, throttle)
     refused += wait_until_moved(operator, begun)
     _elect(operator, begun)
     if output is Output.JSON:
@@ -74,9 +82,10 @@ def rebalance(
     _finish(refused, f"moved {_amount(begun)}")
 
 
-@app.command(epilog="Example: penstock cluster drain 3")
+@app.command(epilog="Example: penstock cluster drain 3 --throttle 20MB/s")
 def drain(
     broker: Annotated[int, typer.Argument(metavar="BROKER", min=0, help="Its node.id.")],
+    throttle: ThrottleOption = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="Drain no more: what is still there stays.")] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -96,12 +105,30 @@ def drain(
         say("dry run: nothing was changed")
         return
     confirm(f"Move {_amount(plan['moves'])} away from broker {broker}?", yes, _COPIES)
-    plan = operator.ask("drain", node_id=broker, draining=True)["plan"]
-    moved = wait_until_empty(operator, broker, plan["moves"])
+    wish = {"node_id": broker, "draining": True, "throttled_rate": bytes_a_second(throttle)}
+    plan = operator.ask("drain", **wish)["plan"]
+    moved = wait_until_empty(operator, wish, plan["moves"])
     _elect(operator, moved)
     if output is Output.JSON:
         _show_plan(output, plan, done=True)
     say(f"moved {_amount(moved)}: broker {broker} is empty, and gets nothing until it is drained no more (--cancel)")
+
+
+@app.command(epilog="Example: penstock cluster throttle 50MB/s")
+def throttle(
+    rate: Annotated[
+        Rate, typer.Argument(parser=Rate.parse, metavar="RATE", help="For example 20MB/s; none: as fast as it can.")
+    ],
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Give the moves under way another throttle. It ends with them."""
+    reply = Operator(bootstrap).ask("throttle", throttled_rate=bytes_a_second(rate))
+    refused = reply.get("refused", [])
+    tell_refused(refused)
+    show_fields(output, {"throttle": str(rate), "moves": reply.get("done", 0)})
+    if refused:
+        fail(f"{len(refused)} moves keep the throttle that they had")
 
 
 @app.command(epilog="Example: penstock cluster leaders --dry-run")
@@ -125,11 +152,13 @@ def leaders(
     _finish(refused, f"{elected} partitions have another leader now")
 
 
-def _execute(operator: Operator, moves: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _execute(
+    operator: Operator, moves: Sequence[dict[str, Any]], throttle: Rate | None = None
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Those that have begun, and those that were refused."""
     refused: list[dict[str, Any]] = []
     for chunk in in_chunks(moves):
-        refused += operator.ask("execute", moves=chunk).get("refused", [])
+        refused += operator.ask("execute", moves=chunk, throttled_rate=bytes_a_second(throttle)).get("refused", [])
     stay = {(each["topic"], each["partition"]) for each in refused}
     return [move for move in moves if (move["topic"], move["partition"]) not in stay], refused
 

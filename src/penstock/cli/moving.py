@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from penstock.cli.core.pace import Pace
 from penstock.cli.failure import EXIT_INTERRUPTED, EXIT_UNREACHABLE, fail, say
 from penstock.cli.operator import Operator, fail_refused, in_chunks
 
@@ -26,23 +27,25 @@ def wait_until_moved(operator: Operator, moves: Sequence[dict[str, Any]]) -> lis
     columns = [BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
     bar = Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty())
     task = bar.add_task("moving", total=1.0)
+    pace = Pace()
     with _interruptions_told(), bar:
         while True:
             found, undone = _progress(operator, moves)
-            bar.update(task, completed=_share(found), description=_text(found))
+            pace.seen(found["done_bytes"], time.monotonic())
+            bar.update(task, completed=_share(found), description=_text(found, pace))
             if found["done_moves"] == found["total_moves"]:
                 return undone
             time.sleep(_LOOK_S)
 
 
-def wait_until_empty(operator: Operator, broker: int, moves: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All moves that it took: those of the first plan, and those of what could not go at first."""
+def wait_until_empty(operator: Operator, wish: dict[str, Any], moves: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """All moves that the drain took: those of the first plan, and those of what could not go at first."""
     moved = list(moves)
     wait_until_moved(operator, moves)
     with _interruptions_told():
-        while _holds_replicas(operator, broker):
+        while _holds_replicas(operator, wish["node_id"]):
             time.sleep(_LOOK_S)
-            more = _ask_patiently(operator, "drain", node_id=broker, draining=True)["plan"]["moves"]
+            more = _ask_patiently(operator, "drain", **wish)["plan"]["moves"]
             wait_until_moved(operator, more)
             moved += more
     return moved
@@ -95,6 +98,8 @@ def _share(found: dict[str, int]) -> float:
     return found[f"done_{by}"] / (found[f"total_{by}"] or 1)
 
 
-def _text(found: dict[str, int]) -> str:
+def _text(found: dict[str, int], pace: Pace) -> str:
     moves = f"{found['done_moves']:,} of {found['total_moves']:,} partitions"
-    return f"{moves}, {found['done_bytes'] / 1e6:,.1f} of {found['total_bytes'] / 1e6:,.1f} MB"
+    copied = f"{found['done_bytes'] / 1e6:,.1f} of {found['total_bytes'] / 1e6:,.1f} MB"
+    left = found["total_bytes"] - found["done_bytes"]
+    return ", ".join(part for part in (moves, copied, pace.text(left)) if part)

@@ -25,6 +25,7 @@ from penstock.cluster.core.operator_messages import (
     OperatorReply,
     OperatorRequest,
     SetDrained,
+    SetThrottle,
 )
 from penstock.cluster.core.placement import check_reassignment
 from penstock.cluster.core.plan import Move, PlacedPartition, Plan, Unmoved
@@ -32,7 +33,7 @@ from penstock.cluster.core.progress import progress
 from penstock.cluster.core.reassignment import target_of
 from penstock.cluster.core.status import status_of
 from penstock.cluster.core.view import PartitionKey
-from penstock.cluster.operations import Operations, Rows
+from penstock.cluster.operations import Operations, Rows, wish_of
 from penstock.cluster.replica_sizes import Held, ReplicaSizes
 from penstock.cluster.topics import Topics
 from penstock.coordination.paths import PartitionState
@@ -68,12 +69,14 @@ class Operating:
                 return await self._status()
             case AskPlan():
                 return await self._plan(request)
-            case Execute(moves):
-                return await self._execute(moves)
-            case SetDrained(node_id, True):
-                return await self._drain(node_id)
+            case Execute(moves, rate):
+                return await self._execute(moves, rate)
+            case SetDrained(node_id, True, rate):
+                return await self._drain(node_id, rate)
             case SetDrained(node_id):
                 return await self._end_drain(node_id)
+            case SetThrottle(rate):
+                return await self._throttle(rate)
             case AskProgress(moves):
                 return await self._progress(moves)
             case Elect(partitions):
@@ -108,7 +111,7 @@ class Operating:
             return OperatorReply.refusing(Refused.by(error))
         return OperatorReply(plan=plan)
 
-    async def _execute(self, moves: Sequence[Move]) -> OperatorReply:
+    async def _execute(self, moves: Sequence[Move], throttled_rate: int) -> OperatorReply:
         """What does not fit any more is refused, the rest begins."""
         brokers = self._topics.brokers()
         wishes, refused = [], []
@@ -116,7 +119,7 @@ class Operating:
             if reason := self._why_not(move, brokers):
                 refused.append(Unmoved(move.topic, move.partition, reason))
             else:
-                wishes.append(ReassignmentWish(PartitionKey(move.topic, move.partition), move.replicas))
+                wishes.append(wish_of(move, throttled_rate))
         return await self._reassign(wishes, refused)
 
     def _why_not(self, move: Move, brokers: Sequence[Broker]) -> str:
@@ -128,15 +131,15 @@ class Operating:
             return str(error)
         return ""
 
-    async def _drain(self, node_id: int) -> OperatorReply:
+    async def _drain(self, node_id: int, throttled_rate: int) -> OperatorReply:
         planned = await self._plan(AskPlan("drain", node_id))
         if planned.plan is None:
             return planned
-        refused = await self._operations.set_draining(node_id, True).wait()
+        refused = await self._operations.set_draining(node_id, True, throttled_rate).wait()
         if refused is not None:
             return OperatorReply.refusing(refused)
         moves = [move for move in planned.plan.moves if not self._operations.changed_since(move)]
-        wishes = [ReassignmentWish(PartitionKey(move.topic, move.partition), move.replicas) for move in moves]
+        wishes = [wish_of(move, throttled_rate) for move in moves]
         return msgspec.structs.replace(await self._reassign(wishes, ()), plan=planned.plan)
 
     async def _end_drain(self, node_id: int) -> OperatorReply:
@@ -148,6 +151,20 @@ class Operating:
             return OperatorReply.refusing(under_way)
         leaving = [key for key, state in under_way.items() if node_id in state.removing]
         return await self._reassign([ReassignmentWish(key, None) for key in leaving], ())
+
+    async def _throttle(self, throttled_rate: int) -> OperatorReply:
+        for broker in self._topics.brokers():
+            if broker.draining and (
+                refused := await self._operations.set_draining(broker.node_id, True, throttled_rate).wait()
+            ):
+                return OperatorReply.refusing(refused)
+        under_way = self._operations.reassignments(None)
+        if isinstance(under_way, Refused):
+            return OperatorReply.refusing(under_way)
+        moving = {key: state for key, state in under_way.items() if state.adding}
+        return await self._reassign(
+            [ReassignmentWish(key, target_of(state), throttled_rate) for key, state in moving.items()], ()
+        )
 
     async def _progress(self, moves: Sequence[Move]) -> OperatorReply:
         held = await self._sizes.ask()

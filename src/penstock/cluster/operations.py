@@ -10,6 +10,7 @@ from penstock.cluster.core.drain import drain
 from penstock.cluster.core.effects import Answer, Row
 from penstock.cluster.core.events import (
     AlterReassignments,
+    ConfigureBroker,
     ElectLeaders,
     ReassignmentWish,
     Request,
@@ -21,7 +22,7 @@ from penstock.cluster.core.plan import Move, PlacedPartition
 from penstock.cluster.core.reassignment import reassignments, target_of
 from penstock.cluster.core.view import PartitionKey
 from penstock.cluster.topics import Topics
-from penstock.coordination.paths import PartitionState
+from penstock.coordination.paths import BrokerState, PartitionState
 from penstock.errors import PenstockError, Problem, Refused
 from penstock.later import Later
 
@@ -54,15 +55,21 @@ class Operations:
     def unregister(self, node_id: int) -> Later[Refused | None]:
         return self._ask(lambda request_id: UnregisterBroker(request_id, node_id)).map(lambda answer: answer.refusal)
 
-    def draining(self, node_id: int) -> bool | Refused:
-        """Whether the broker is being emptied."""
+    def broker_state(self, node_id: int) -> BrokerState | Refused:
+        """What is known of it for good."""
         controller = self._controller()
         if controller is None:
             return _NOT_CONTROLLER
         state = controller.view.broker(node_id).state
         if state is None:
             return Refused(Problem.BROKER_NOT_REGISTERED, f"broker {node_id} is not known")
-        return state.draining
+        return state
+
+    def configure(self, node_id: int, config: Mapping[str, str]) -> Later[Refused | None]:
+        """All settings that count for it over those of its start; whoever gives them has checked them."""
+        return self._ask(lambda request_id: ConfigureBroker(request_id, node_id, config)).map(
+            lambda answer: answer.refusal
+        )
 
     async def drain(self, node_id: int, draining: bool) -> Refused | None:
         """No new replicas go to it, and those that are there leave. Nothing is changed if some of them could not."""
@@ -80,19 +87,19 @@ class Operations:
             return refused
         return await self.move(moves)
 
-    def set_draining(self, node_id: int, draining: bool) -> Later[Refused | None]:
+    def set_draining(self, node_id: int, draining: bool, throttled_rate: int = 0) -> Later[Refused | None]:
         """Whether new replicas may go to it; of those that are there, upkeep takes care."""
-        return self._ask(lambda request_id: SetDraining(request_id, node_id, draining)).map(
+        return self._ask(lambda request_id: SetDraining(request_id, node_id, draining, throttled_rate)).map(
             lambda answer: answer.refusal
         )
 
-    async def move(self, moves: Sequence[Move]) -> Refused | None:
+    async def move(self, moves: Sequence[Move], throttled_rate: int = 0) -> Refused | None:
         """The first refusal, if there is one; the others move all the same. What has changed since it was planned stays
 
         for the next plan.
         """
         fitting = [move for move in moves if not self.changed_since(move)]
-        wishes = [ReassignmentWish(PartitionKey(move.topic, move.partition), move.replicas) for move in fitting]
+        wishes = [wish_of(move, throttled_rate) for move in fitting]
         rows = await self.reassign(wishes).wait()
         if isinstance(rows, Refused):
             return rows
@@ -130,6 +137,10 @@ class Operations:
         if controller is None:
             return Later.of(Answer(0, _NOT_CONTROLLER))
         return controller.ask(request_of)
+
+
+def wish_of(move: Move, throttled_rate: int) -> ReassignmentWish:
+    return ReassignmentWish(PartitionKey(move.topic, move.partition), move.replicas, throttled_rate)
 
 
 def _rows(answer: Answer) -> Rows | Refused:

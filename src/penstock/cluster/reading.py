@@ -82,8 +82,9 @@ def broker_rows(brokers: Mapping[int, BrokerView], stopping: Mapping[int, int] |
 def _broker_row(node_id: int, broker: BrokerView, stopping_epoch: int | None) -> BrokerRow:
     registration, state = broker.registration, broker.state
     draining = state is not None and state.draining
+    config = {} if state is None else state.config
     if registration is None:
-        return BrokerRow(node_id, draining=draining)
+        return BrokerRow(node_id, draining=draining, config=config)
     return BrokerRow(
         node_id,
         registration.host,
@@ -96,6 +97,7 @@ def _broker_row(node_id: int, broker: BrokerView, stopping_epoch: int | None) ->
         draining,
         -1 if state is None else state.fenced_epoch,
         broker.broker_epoch == stopping_epoch,
+        config,
     )
 
 

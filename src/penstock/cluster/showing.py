@@ -66,7 +66,15 @@ class Showing:
         self._brokers = brokers
         self._image.put_brokers(
             BrokerImage(
-                row.node_id, row.host, row.port, row.rack, row.machine, row.broker_epoch, row.is_live, row.stopping
+                row.node_id,
+                row.host,
+                row.port,
+                row.rack,
+                row.machine,
+                row.broker_epoch,
+                row.is_live,
+                row.stopping,
+                row.config,
             )
             for row in brokers.values()
         )

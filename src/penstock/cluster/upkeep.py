@@ -85,8 +85,9 @@ class Upkeep:
                 continue
             # Seconds, in a large cluster: an operator may have thought better of it by then.
             plan = await asyncio.to_thread(drain, self._topics.brokers(), self._operations.placed(), broker.node_id)
-            if plan.moves and self._operations.draining(broker.node_id) is True:
-                self._note(await self._operations.move(plan.moves))
+            state = self._operations.broker_state(broker.node_id)
+            if plan.moves and not isinstance(state, Refused) and state.draining:
+                self._note(await self._operations.move(plan.moves, state.draining_rate))
 
     def _note(self, refused: Refused | None) -> None:
         if refused is not None:

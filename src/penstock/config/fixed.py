@@ -29,7 +29,6 @@ class FixedSetting:
 
 
 _NO_TIERS = "all of a log is on local disk"
-_NO_FOLLOWERS = "there is one broker, so nothing is replicated that could be throttled"
 
 FIXED_SETTINGS = {
     fixed.name: fixed
@@ -49,7 +48,5 @@ FIXED_SETTINGS = {
         FixedSetting("remote.storage.enable", bool, "false", _NO_TIERS),
         FixedSetting("local.retention.ms", int, "-2", _NO_TIERS + ", for retention.ms"),
         FixedSetting("local.retention.bytes", int, "-2", _NO_TIERS + ", up to retention.bytes"),
-        FixedSetting("leader.replication.throttled.replicas", list, "", _NO_FOLLOWERS),
-        FixedSetting("follower.replication.throttled.replicas", list, "", _NO_FOLLOWERS),
     )
 }

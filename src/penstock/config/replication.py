@@ -3,6 +3,9 @@
 from penstock.config.setting import Scope, Section, section, setting
 from penstock.units import MIB, SECOND_MS
 
+# What Kafka takes for no limit.
+UNLIMITED_RATE = 2**63 - 1
+
 
 @section(scope=Scope.NODE)
 class ReplicationSettings(Section):
@@ -27,13 +30,25 @@ class ReplicationSettings(Section):
         doc="How long a leader holds a follower's fetch when there is nothing new. Keep it well below "
         "replica.lag.time.max.ms.",
     )
+    leader_replication_throttled_rate: int = setting(
+        UNLIMITED_RATE,
+        name="leader.replication.throttled.rate",
+        at_least=1024,
+        at_most=UNLIMITED_RATE,
+        dynamic=True,
+        doc="How many bytes a second this broker gives away of partitions that are being moved to others, and of "
+        "replicas that leader.replication.throttled.replicas names while they are not in sync.",
+    )
     follower_replication_throttled_rate: int = setting(
-        2**63 - 1,
+        UNLIMITED_RATE,
         name="follower.replication.throttled.rate",
         at_least=1024,
-        at_most=2**63 - 1,
-        doc="How many bytes a second this broker fetches of partitions that are being moved to it, so that moves leave "
-        "room for others. What it has as a replica already comes as fast as it can.",
+        at_most=UNLIMITED_RATE,
+        dynamic=True,
+        doc="How many bytes a second this broker fetches of partitions that are being moved to it, and of replicas "
+        "that follower.replication.throttled.replicas names while they are not in sync, so that moves leave room for "
+        "others. What it has as a replica already comes as fast as it can. `penstock cluster rebalance --throttle` "
+        "sets a limit that ends with the move.",
     )
     replica_fetch_max_bytes: int = setting(
         MIB,

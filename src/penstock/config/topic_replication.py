@@ -1,6 +1,7 @@
 """Settings of how a topic's partitions are replicated."""
 
 from penstock.config.setting import Scope, Section, section, setting
+from penstock.config.throttled_replicas import ThrottledReplicas
 
 
 @section(scope=Scope.TOPIC)
@@ -19,4 +20,18 @@ class TopicReplicationSettings(Section):
         name="unclean.leader.election.enable",
         dynamic=True,
         doc="Whether a replica that may lack records leads when no other is left. true trades records for service.",
+    )
+    leader_replication_throttled_replicas: ThrottledReplicas = setting(
+        ThrottledReplicas.parse(""),
+        name="leader.replication.throttled.replicas",
+        dynamic=True,
+        doc="Replicas, as PARTITION:BROKER, to which leaders give no faster than leader.replication.throttled.rate "
+        "while they are not in sync. Those that are being moved need not be named.",
+    )
+    follower_replication_throttled_replicas: ThrottledReplicas = setting(
+        ThrottledReplicas.parse(""),
+        name="follower.replication.throttled.replicas",
+        dynamic=True,
+        doc="Replicas, as PARTITION:BROKER, that fetch no faster than their broker's "
+        "follower.replication.throttled.rate while they are not in sync. Those that are being moved need not be named.",
     )

@@ -54,6 +54,9 @@ class PartitionState(msgspec.Struct, frozen=True):
     min_insync_replicas: int = 1
     # Were in the ISR or eligible, and came back after an unclean stop with flush.policy=os: they may lack the newest.
     last_known_eligible_leaders: tuple[int, ...] = ()
+    # Bytes a second of all that comes to one broker by reassignments with the same rate; 0: as fast as it can. It is in
+    # here so that it ends with the reassignment, whatever becomes of who asked for it.
+    throttled_rate: int = 0
 
 
 class TopicState(msgspec.Struct, frozen=True):
@@ -94,6 +97,10 @@ class BrokerState(msgspec.Struct, frozen=True):
     fenced_epoch: int = NO_EPOCH
     # No new replicas, and those that are there leave.
     draining: bool = False
+    # Of the moves by which it is drained; 0: as fast as they can.
+    draining_rate: int = 0
+    # Settings that were changed while it runs, by Kafka's name, as text. They count over those of its start.
+    config: dict[str, str] = {}
 
 
 class ControllerState(msgspec.Struct, frozen=True):

@@ -53,6 +53,7 @@ from penstock.replication.fetchers import Fetchers
 from penstock.replication.flusher import Flusher
 from penstock.replication.housekeeping import Housekeeping
 from penstock.replication.local_logs import LocalLogs
+from penstock.replication.move_throttles import MoveThrottles, Side
 from penstock.replication.replicas import Replicas
 from penstock.replication.roles import Roles
 from penstock.storage.directories import PartitionDirectories
@@ -125,7 +126,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         report_journal(metrics, lambda: journal.commits, lambda: journal.committed_bytes)
         flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock, journal)
         stack.callback(flusher.close)
-        fetchers = Fetchers(image, cluster.peers, flusher, (reads, upkeep), settings.replication, clock)
+        fetchers = _fetchers(cluster, flusher, (reads, upkeep), settings, clock)
         roles = Roles(image, cluster.isr_changes, fetchers, settings.replication, clock)
         logs = LocalLogs(directories, settings.log, journal, reads, upkeep, clock)
         replicas = Replicas(logs, flusher, roles, reads, clock)
@@ -188,6 +189,17 @@ def _connect(cluster: ClusterNode, replicas: Replicas) -> None:
 async def _calm(cluster: ClusterNode, connections: Connections) -> None:
     if cluster.has_handed_over:
         await connections.calm()
+
+
+def _fetchers(
+    cluster: ClusterNode,
+    flusher: Flusher,
+    pools: tuple[ThreadPoolExecutor, ThreadPoolExecutor],
+    settings: Settings,
+    clock: Clock,
+) -> Fetchers:
+    gets = MoveThrottles(cluster.image, settings.replication, settings.topic_replication, Side.FOLLOWER)
+    return Fetchers(cluster.image, cluster.peers, flusher, pools, gets, settings.replication, clock)
 
 
 def _gate(cluster: ClusterNode, handlers: Sequence[Handler], metrics: BrokerMetrics, pressure: Pressure) -> Gate:

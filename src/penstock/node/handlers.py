@@ -56,6 +56,7 @@ from penstock.config.settings import Settings
 from penstock.coordination.producer_ids import ProducerIds
 from penstock.groups.coordinator import Groups
 from penstock.node.cluster import ClusterNode
+from penstock.replication.move_throttles import MoveThrottles, Side
 from penstock.replication.replicas import Replicas
 
 
@@ -88,9 +89,10 @@ def handlers_of(parts: Parts, settings: Settings) -> list[Handler]:
 
 def _data(parts: Parts, settings: Settings) -> Sequence[Handler]:
     replicas, clock, leaders = parts.replicas, parts.clock, CurrentLeaders(parts.image)
+    gives = MoveThrottles(parts.image, settings.replication, settings.topic_replication, Side.LEADER)
     return [
         Produce(replicas, leaders, clock),
-        Fetch(replicas, parts.image, FetchSessions(), parts.reply_memory, parts.pool, clock),
+        Fetch(replicas, parts.image, FetchSessions(), parts.reply_memory, gives, parts.pool, clock),
         ListOffsets(replicas, parts.pool),
         OffsetForLeaderEpoch(replicas),
         InitProducerId(parts.producer_ids),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -11,11 +12,12 @@ from kio.schema.api_versions.v0.request import ApiVersionsRequest
 from kio.schema.api_versions.v0.response import ApiVersionsResponse
 
 from penstock.clock import Clock
-from penstock.cluster.core.throttle import Throttle
+from penstock.cluster.core.throttle import Throttle, grant_by_all, next_of_all_ms
 from penstock.config.replication import ReplicationSettings
 from penstock.later import Later
 from penstock.replication.core.following import RETRY_MS, Fetch, Following
 from penstock.replication.follower_logs import FollowerLogs
+from penstock.replication.move_throttles import MoveThrottles
 from penstock.replication.partition import Partition
 from penstock.replication.silence import Silence
 from penstock.rpc.alarm import Alarm
@@ -43,8 +45,9 @@ class Asked(NamedTuple):
     partition: Partition
     following: Following
     fetch: Fetch
-    # Of the throttle; 0 if it does not apply.
+    # By the throttles that apply; 0 if none does.
     granted_bytes: int
+    throttles: Sequence[Throttle]
 
 
 class Self(NamedTuple):
@@ -62,12 +65,13 @@ class Fetcher:
         leader: int,
         peers: Peers,
         logs: FollowerLogs,
+        throttles: MoveThrottles,
         settings: ReplicationSettings,
         clock: Clock,
         silence: Silence,
     ) -> None:
         self.leader = leader
-        self.throttle: Throttle | None = None
+        self._throttles = throttles
         self._peers = peers
         self._logs = logs
         self._settings = settings
@@ -180,10 +184,10 @@ class Fetcher:
             if following is None or not partition.settled.is_set():
                 self._session.drop(*key)
                 continue
-            max_bytes, granted = self._room_for(key, partition, now_ms)
+            max_bytes, granted, throttles = self._room_for(key, partition, now_ms)
             fetch = following.next_fetch(now_ms) if max_bytes else None
             if fetch is None:
-                self._settle_grant(granted, 0)
+                _settle_grant(throttles, granted, 0)
                 self._session.drop(*key)
                 if partition.acknowledged_end < partition.log.end_offset:
                     waits = True
@@ -194,20 +198,21 @@ class Fetcher:
                 partition.index, fetch.leader_epoch, fetch.offset, fetch.last_fetched_epoch, fetch.log_start, max_bytes
             )
             self._session.want(partition.topic_id, row)
-            asked[key] = Asked(partition, following, fetch, granted)
+            asked[key] = Asked(partition, following, fetch, granted, throttles)
         return asked, waits
 
-    def _room_for(self, key: Key, partition: Partition, now_ms: int) -> tuple[int, int]:
-        """How much may be asked for, 0 if it has to wait; and how much of that the throttle has granted."""
+    def _room_for(self, key: Key, partition: Partition, now_ms: int) -> tuple[int, int, Sequence[Throttle]]:
+        """How much may be asked for, 0 if it has to wait; and how much of that was granted by which throttles."""
         max_bytes = self._settings.replica_fetch_max_bytes
         if self._resting.get(key, 0) > now_ms:
-            return 0, 0
-        if self.throttle is None or partition.node_id not in partition.state.adding:
-            return max_bytes, 0
-        granted = self.throttle.grant(max_bytes, now_ms)
+            return 0, 0, ()
+        throttles = self._throttles.of(partition, partition.node_id, now_ms)
+        if not throttles:
+            return max_bytes, 0, ()
+        granted = grant_by_all(throttles, max_bytes, now_ms)
         if not granted:
-            self._alarm.arm(self.throttle.next_ms(max_bytes, now_ms))
-        return granted, granted
+            self._alarm.arm(next_of_all_ms(throttles, max_bytes, now_ms))
+        return granted, granted, throttles
 
     def _ask(self, asked: dict[Key, Asked], max_wait_ms: int) -> None:
         self._asked, self._is_long = asked, max_wait_ms > HOLD_MS
@@ -252,7 +257,7 @@ class Fetcher:
             logger.warning("fetch.failed", extra={"leader": self.leader, "why": why, "times": times})
         for each in asked.values():
             each.following.on_refused(each.fetch, None, now_ms)
-            self._settle_grant(each.granted_bytes, 0)
+            _settle_grant(each.throttles, each.granted_bytes, 0)
             self._alarm.arm(each.following.retry_at_ms)
 
     def _take(self, answer: FetchAnswer, asked: dict[Key, Asked], now_ms: int) -> None:
@@ -264,8 +269,8 @@ class Fetcher:
                 each = silent.pop(key, None)
                 if each is None:
                     continue
-                partition, following, fetch, _ = each
-                self._settle_grant(each.granted_bytes, len(row.records))
+                partition, following, fetch, granted, throttles = each
+                _settle_grant(throttles, granted, len(row.records))
                 if not self._logs.answered(partition, following, fetch, row):
                     again_ms = following.retry_at_ms if following.retry_at_ms > now_ms else now_ms + RETRY_MS
                     self._resting[key] = again_ms
@@ -273,12 +278,14 @@ class Fetcher:
                 elif partition.acknowledged_end < partition.log.end_offset and key in self._partitions:
                     self._unsynced.add(key)
         for each in silent.values():
-            self._settle_grant(each.granted_bytes, 0)
+            _settle_grant(each.throttles, each.granted_bytes, 0)
             self._logs.silent(each.partition, each.following, each.fetch)
 
-    def _settle_grant(self, granted_bytes: int, fetched_bytes: int) -> None:
-        if granted_bytes and self.throttle is not None:
-            self.throttle.settle(granted_bytes, fetched_bytes)
+
+def _settle_grant(throttles: Sequence[Throttle], granted_bytes: int, fetched_bytes: int) -> None:
+    if granted_bytes:
+        for throttle in throttles:
+            throttle.settle(granted_bytes, fetched_bytes)
 
 
 def _key(partition: Partition) -> Key:

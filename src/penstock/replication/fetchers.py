@@ -7,17 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 from penstock.clock import Clock
 from penstock.cluster.core.image import Image
-from penstock.cluster.core.throttle import Throttle
 from penstock.config.replication import ReplicationSettings
 from penstock.replication.fetcher import Fetcher
 from penstock.replication.flusher import Flusher
 from penstock.replication.follower_logs import FollowerLogs
+from penstock.replication.move_throttles import MoveThrottles
 from penstock.replication.partition import Partition
 from penstock.replication.settling import Settling
 from penstock.replication.silence import Silence
 from penstock.rpc.peers import Peers
-
-UNLIMITED = 2**63 - 1
 
 
 class Fetchers:
@@ -29,6 +27,7 @@ class Fetchers:
         peers: Peers,
         flusher: Flusher,
         pools: tuple[ThreadPoolExecutor, ThreadPoolExecutor],
+        throttles: MoveThrottles,
         settings: ReplicationSettings,
         clock: Clock,
     ) -> None:
@@ -42,9 +41,8 @@ class Fetchers:
         self._take_role: Callable[[Partition], None] = lambda _: None
         self._by_leader: dict[int, Fetcher] = {}
         self._of: dict[Partition, Fetcher] = {}
-        rate = settings.follower_replication_throttled_rate
-        # Of all leaders together; None: as fast as they can.
-        self._throttle = None if rate == UNLIMITED else Throttle(rate, clock.now_ms())
+        # Of all leaders together.
+        self._throttles = throttles
 
     def attach(self, take_role: Callable[[Partition], None]) -> None:
         """Called when a partition is settled: its role may have changed meanwhile."""
@@ -54,8 +52,7 @@ class Fetchers:
         fetcher = self._by_leader.get(leader)
         if fetcher is None:
             silence = Silence(leader, self._image, self._clock)
-            fetcher = Fetcher(leader, self._peers, self._logs, self._settings, self._clock, silence)
-            fetcher.throttle = self._throttle
+            fetcher = Fetcher(leader, self._peers, self._logs, self._throttles, self._settings, self._clock, silence)
             self._by_leader[leader] = fetcher
         if self._of.get(partition) is not fetcher:
             self.leave(partition)

@@ -21,6 +21,7 @@ from kio.schema.errors import ErrorCode
 from penstock.broker.api import Api, Buffers, Caller
 from penstock.broker.current_leaders import CurrentLeaders
 from penstock.broker.error_codes import NONE, code_of
+from penstock.broker.fetch_limits import FollowerLimits
 from penstock.broker.fetch_read import FetchRead, Reader, Row, read_all
 from penstock.broker.fetch_readers import ConsumerReader, FollowerReader
 from penstock.broker.fetch_sessions import FetchSessions, Plan, Wanted
@@ -31,6 +32,7 @@ from penstock.cluster.core.image import Image
 from penstock.disk.interface import Buffer
 from penstock.errors import PenstockError, Refused
 from penstock.later import Later, awaiting
+from penstock.replication.move_throttles import MoveThrottles
 from penstock.replication.replicas import Replicas
 from penstock.storage.log import Slice
 from penstock.units import MIB
@@ -61,6 +63,7 @@ class Fetch:
         image: Image,
         sessions: FetchSessions,
         reply_memory: ReplyMemory,
+        throttles: MoveThrottles,
         pool: ThreadPoolExecutor,
         clock: Clock,
     ) -> None:
@@ -69,6 +72,7 @@ class Fetch:
         self._leaders = CurrentLeaders(image)
         self._sessions = sessions
         self._reply_memory = reply_memory
+        self._throttles = throttles
         self._pool = pool
         self._clock = clock
 
@@ -86,7 +90,8 @@ class Fetch:
             return FetchResponse([], code_of(plan))
         follower = None
         if request.replica_id != CONSUMER:
-            follower = FollowerReader(request.replica_id, request.replica_epoch, self._clock)
+            limits = FollowerLimits(self._throttles, request.replica_id, self._clock)
+            follower = FollowerReader(request.replica_id, request.replica_epoch, limits, self._clock)
         reader = follower or ConsumerReader(self._image, request.rack_id)
         read = self._read(request, plan, reader)
         if follower is not None:
@@ -116,7 +121,7 @@ class Fetch:
                 answer.complete(response)
 
         wait = FetchWait(
-            [row.partition for row in read.rows if row.partition is not None],
+            [row.partition for row in read.rows if row.partition is not None and not row.is_held],
             missing_bytes=request.min_bytes - read.size,
             finish=finish,
             appends=reader.is_follower,
@@ -126,7 +131,8 @@ class Fetch:
             wait.cancel()
             answer.complete(FetchResponse([]))
 
-        wait.arm(self._clock, request.max_wait_ms)
+        limits = reader.limits
+        wait.arm(self._clock, request.max_wait_ms if limits is None else limits.wait_ms(request.max_wait_ms))
         # No request of this connection starts before this one is answered, so nobody else's callback is replaced.
         caller.when_gone = give_up
         if reader.is_follower:

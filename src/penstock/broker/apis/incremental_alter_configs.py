@@ -17,6 +17,7 @@ from kio.schema.incremental_alter_configs.v1.response import (
 
 from penstock.broker.api import NO_THROTTLE, Api, Caller
 from penstock.broker.config_resources import ConfigResources
+from penstock.broker.config_rows import LIST_SETTINGS
 from penstock.cluster.topics import ConfigChange
 from penstock.errors import Problem, Refused
 from penstock.later import Later, awaiting
@@ -29,10 +30,6 @@ class Operation(IntEnum):
     DELETE = 1
     APPEND = 2
     SUBTRACT = 3
-
-
-# The only setting that is a list.
-_LISTS = {"cleanup.policy": "delete"}
 
 
 class IncrementalAlterConfigs:
@@ -66,7 +63,7 @@ def changed(current: Mapping[str, str], changes: tuple[AlterableConfig, ...]) ->
                 return Refused(Problem.INVALID_REQUEST, f"{change.name} has no value")
             case Operation.SET:
                 wanted[change.name] = change.value
-            case Operation.APPEND | Operation.SUBTRACT if change.name in _LISTS:
+            case Operation.APPEND | Operation.SUBTRACT if change.name in LIST_SETTINGS:
                 wanted[change.name] = _changed_list(wanted, change, change.value)
             case Operation.APPEND | Operation.SUBTRACT:
                 return Refused(Problem.INVALID_CONFIG, f"{change.name} is not a list: set it as a whole")
@@ -76,7 +73,7 @@ def changed(current: Mapping[str, str], changes: tuple[AlterableConfig, ...]) ->
 
 
 def _changed_list(config: Mapping[str, str], change: AlterableConfig, value: str) -> str:
-    items = config.get(change.name, _LISTS[change.name]).split(",")
+    items = [item for item in config.get(change.name, LIST_SETTINGS[change.name]).split(",") if item]
     named = [item.strip() for item in value.split(",")]
     if Operation(change.config_operation) is Operation.APPEND:
         return ",".join(items + [item for item in named if item not in items])

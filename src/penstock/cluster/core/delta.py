@@ -48,6 +48,8 @@ class BrokerRow(msgspec.Struct, frozen=True, array_like=True):
     fenced_epoch: int = NO_EPOCH
     # It lives, and will go: it is not to join an ISR any more.
     stopping: bool = False
+    # Its settings that were changed while it runs.
+    config: dict[str, str] = {}
 
 
 # Controller epoch, broker epoch, sequence.

@@ -216,7 +216,7 @@ def _completed(state: PartitionState, isr: Replicas, electorate: Electorate) -> 
     if state.adding or state.removing:
         target = tuple(r for r in state.replicas if r not in state.removing)
         if all(r in isr and r in electorate.live for r in target):
-            return replace(state, isr=target, replicas=target, adding=(), removing=())
+            return replace(state, isr=target, replicas=target, adding=(), removing=(), throttled_rate=0)
     return replace(state, isr=isr)
 
 

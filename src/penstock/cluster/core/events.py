@@ -140,6 +140,8 @@ class ReassignmentWish(NamedTuple):
     partition: PartitionKey
     # None: cancel.
     replicas: tuple[int, ...] | None
+    # Bytes a second; 0: as fast as it can.
+    throttled_rate: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +169,28 @@ class SetDraining:
     request_id: int
     node_id: int
     draining: bool
+    # Of the moves that it takes.
+    throttled_rate: int = 0
 
 
-Request = BrokerStopping | AlterPartition | AlterReassignments | ElectLeaders | UnregisterBroker | SetDraining
+@dataclass(frozen=True, slots=True)
+class ConfigureBroker:
+    """All that is set while it runs, from now on."""
+
+    request_id: int
+    node_id: int
+    config: Mapping[str, str]
+
+
+Request = (
+    BrokerStopping
+    | AlterPartition
+    | AlterReassignments
+    | ElectLeaders
+    | UnregisterBroker
+    | SetDraining
+    | ConfigureBroker
+)
 Event = (
     BrokerRegistered
     | BrokerGone

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from penstock.coordination.paths import NO_EPOCH, NO_LEADER, PartitionState
@@ -60,6 +60,8 @@ class BrokerImage:
     is_live: bool = True
     # It will go in a moment.
     is_stopping: bool = False
+    # Settings that were changed while it runs: they count over those of its start.
+    config: Mapping[str, str] = field(default_factory=dict)
 
 
 class Image:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -11,6 +11,9 @@ from penstock.cluster.core.progress import Progress
 from penstock.cluster.core.status import Status
 from penstock.decoding import decoded
 from penstock.errors import Refused
+
+# Bytes a second that each broker gets by these moves together; 0: as fast as it can.
+Rate = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class AskStatus(msgspec.Struct, frozen=True, tag="status", tag_field="ask"):
@@ -29,6 +32,7 @@ class Execute(msgspec.Struct, frozen=True, tag="execute", tag_field="ask"):
     """Moves of a plan; each is refused if its partition is not as it was planned for any more."""
 
     moves: tuple[Move, ...]
+    throttled_rate: Rate = 0
 
 
 class SetDrained(msgspec.Struct, frozen=True, tag="drain", tag_field="ask"):
@@ -36,6 +40,13 @@ class SetDrained(msgspec.Struct, frozen=True, tag="drain", tag_field="ask"):
 
     node_id: int
     draining: bool
+    throttled_rate: Rate = 0
+
+
+class SetThrottle(msgspec.Struct, frozen=True, tag="throttle", tag_field="ask"):
+    """Of all moves under way, and of those that drain brokers."""
+
+    throttled_rate: Rate
 
 
 class AskProgress(msgspec.Struct, frozen=True, tag="progress", tag_field="ask"):
@@ -48,7 +59,7 @@ class Elect(msgspec.Struct, frozen=True, tag="elect", tag_field="ask"):
     partitions: tuple[tuple[str, int], ...] | None = None
 
 
-OperatorRequest = AskStatus | AskPlan | Execute | SetDrained | AskProgress | Elect
+OperatorRequest = AskStatus | AskPlan | Execute | SetDrained | SetThrottle | AskProgress | Elect
 
 
 class OperatorReply(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -17,6 +17,7 @@ from penstock.cluster.core.events import (
     AlterPartition,
     AlterReassignments,
     BrokerStopping,
+    ConfigureBroker,
     ElectLeaders,
     ReassignmentWish,
     Request,
@@ -121,6 +122,8 @@ def pending(request: Request) -> Pending:
             return PendingForBroker(request.request_id, partial(_unregister_plan, request.node_id))
         case SetDraining():
             return PendingForBroker(request.request_id, lambda view: [partial(_drain, request=request)])
+        case ConfigureBroker():
+            return PendingForBroker(request.request_id, lambda view: [partial(_configure, request=request)])
         case BrokerStopping():
             return PendingStop(request)
     assert_never(request)
@@ -156,7 +159,10 @@ def _reassign(draft: Draft, wish: ReassignmentWish) -> Row:
     key = wish.partition
     if (node := draft.partition(key)) is None:
         return _unknown(key)
-    wanted = cancelled(node.state) if wish.replicas is None else reassigned(node.state, wish.replicas, takers(draft))
+    if wish.replicas is None:
+        wanted = cancelled(node.state)
+    else:
+        wanted = reassigned(node.state, wish.replicas, takers(draft), wish.throttled_rate)
     if isinstance(wanted, Refused):
         return Row(key, wanted)
     draft.put_partition(key, changed(node.state, wanted, wanted.isr, draft.electorate, draft.view.settings(key.topic)))
@@ -250,9 +256,10 @@ def _drain(draft: Draft, request: SetDraining) -> Row:
     state = draft.broker_state(request.node_id)
     if state is None:
         return Row(None, Refused(Problem.BROKER_NOT_REGISTERED, f"broker {request.node_id} is not known"))
-    if state.draining == request.draining:
+    rate = request.throttled_rate if request.draining else 0
+    if (state.draining, state.draining_rate) == (request.draining, rate):
         return Row(None)
-    if request.draining:
+    if request.draining and not state.draining:
         left = len(takers(draft) - {request.node_id})
         for key in draft.view.partitions_of(request.node_id):
             node = draft.partition(key)
@@ -261,5 +268,14 @@ def _drain(draft: Draft, request: SetDraining) -> Row:
                     f"{key.topic}-{key.partition} has {count} replicas, and {left} brokers would be left to hold them"
                 )
                 return Row(key, Refused(Problem.INVALID_REPLICATION_FACTOR, text))
-    draft.put_broker(request.node_id, replace(state, draining=request.draining))
+    draft.put_broker(request.node_id, replace(state, draining=request.draining, draining_rate=rate))
+    return Row(None)
+
+
+def _configure(draft: Draft, request: ConfigureBroker) -> Row:
+    state = draft.broker_state(request.node_id)
+    if state is None:
+        return Row(None, Refused(Problem.BROKER_NOT_REGISTERED, f"broker {request.node_id} is not known"))
+    if state.config != request.config:
+        draft.put_broker(request.node_id, replace(state, config=dict(request.config)))
     return Row(None)

@@ -16,7 +16,9 @@ from penstock.coordination.paths import PartitionState
 from penstock.errors import Problem, Refused
 
 
-def reassigned(state: PartitionState, target: tuple[int, ...], takers: AbstractSet[int]) -> PartitionState | Refused:
+def reassigned(
+    state: PartitionState, target: tuple[int, ...], takers: AbstractSet[int], throttled_rate: int = 0
+) -> PartitionState | Refused:
     """Begins it, over another one that is under way too. `takers`: brokers that may get a replica now.
 
     The result has the wished replicas, and its ISR is without those that the earlier reassignment would have added and
@@ -33,13 +35,15 @@ def reassigned(state: PartitionState, target: tuple[int, ...], takers: AbstractS
         text = f"brokers {unable} are not known, dead, stopping or draining: they cannot take a replica"
         return Refused(Problem.INVALID_REPLICA_ASSIGNMENT, text)
     removing = tuple(r for r in original if r not in target)
-    return _with_replicas(state, (*target, *removing), adding, removing)
+    # Nothing else would end it where nothing is copied.
+    throttled = replace(state, throttled_rate=throttled_rate if adding else 0)
+    return _with_replicas(throttled, (*target, *removing), adding, removing)
 
 
 def cancelled(state: PartitionState) -> PartitionState | Refused:
     if not state.adding and not state.removing:
         return Refused(Problem.NO_REASSIGNMENT_IN_PROGRESS, "nothing to cancel: its replicas do not move")
-    return _with_replicas(state, _original(state), (), ())
+    return _with_replicas(replace(state, throttled_rate=0), _original(state), (), ())
 
 
 def reassignments(view: View, keys: Iterable[PartitionKey] | None = None) -> dict[PartitionKey, PartitionState]:

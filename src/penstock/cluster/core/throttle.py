@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.units import SECOND_MS
 
 # Of a second's bytes: what may be saved up while nobody asks. With more, a second after a pause could bring more than
@@ -64,3 +66,20 @@ class Throttle:
 
     def _save(self, amount: int) -> None:
         self._saved = min(self._saved + amount, self._burst * SECOND_MS)
+
+
+def grant_by_all(throttles: Sequence[Throttle], wanted_bytes: int, now_ms: int) -> int:
+    """What each of them grants; settle it with each. 0: not before `next_of_all_ms`."""
+    granted, given = wanted_bytes, []
+    for throttle in throttles:
+        granted = throttle.grant(granted, now_ms)
+        given.append((throttle, granted))
+        if not granted:
+            break
+    for throttle, each in given:
+        throttle.settle(each, granted)
+    return granted
+
+
+def next_of_all_ms(throttles: Sequence[Throttle], wanted_bytes: int, now_ms: int) -> int:
+    return max(throttle.next_ms(wanted_bytes, now_ms) for throttle in throttles)
