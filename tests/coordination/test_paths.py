@@ -35,13 +35,15 @@ def test_the_form_on_disk_stays() -> None:
     stored = (
         b'{"leader":1,"leader_epoch":2,"isr":[1],"replicas":[1,3],'
         b'"eligible_leaders":[3],"last_known_leader":3,"adding":[],"removing":[],'
-        b'"min_insync_replicas":1,"last_known_eligible_leaders":[]}'
+        b'"min_insync_replicas":1,"last_known_eligible_leaders":[],"throttled_rate":0}'
     )
     partition = PartitionState(1, 2, (1,), (1, 3), (3,), 3)
     assert paths.PARTITION.decode(stored, "/topics/a/0") == partition
     assert paths.PARTITION.encode(partition) == stored
-    earlier = stored.replace(b',"min_insync_replicas":1,"last_known_eligible_leaders":[]', b"")
-    assert paths.PARTITION.decode(earlier, "/topics/a/0") == partition
+    for later in (b',"throttled_rate":0', b',"min_insync_replicas":1,"last_known_eligible_leaders":[]'):
+        assert later in stored
+        stored = stored.replace(later, b"")
+        assert paths.PARTITION.decode(stored, "/topics/a/0") == partition
     topic = b'{"topic_id":"00000000-0000-0000-0000-000000000005","partition_count":2,"generation":7}'
     assert paths.TOPIC.decode(topic, "/topics/a") == TopicState(UUID(int=5), 2, 7)
     assert paths.TOPIC.encode(TopicState(UUID(int=5), 2, 7)) == topic

@@ -25,13 +25,13 @@ class TopicReplicationSettings(Section):
         ThrottledReplicas.parse(""),
         name="leader.replication.throttled.replicas",
         dynamic=True,
-        doc="Replicas, as PARTITION:BROKER, to which leaders give no faster than leader.replication.throttled.rate "
+        doc="To which replicas, as PARTITION:BROKER, leaders give no faster than leader.replication.throttled.rate "
         "while they are not in sync. Those that are being moved need not be named.",
     )
     follower_replication_throttled_replicas: ThrottledReplicas = setting(
         ThrottledReplicas.parse(""),
         name="follower.replication.throttled.replicas",
         dynamic=True,
-        doc="Replicas, as PARTITION:BROKER, that fetch no faster than their broker's "
+        doc="Which replicas, as PARTITION:BROKER, fetch no faster than their broker's "
         "follower.replication.throttled.rate while they are not in sync. Those that are being moved need not be named.",
     )
