@@ -90,11 +90,25 @@ def test_after_a_power_cut_of_all_the_highest_log_leads_once_all_are_back() -> N
     assert (store.state("t").leader, store.questions) == (NO_LEADER, [])
     store.tell(store.register(3, clean=False))
     (question,) = store.questions
-    assert question.brokers == {2: store.epoch(2), 3: store.epoch(3)}
-    ends = {2: (store.epoch(2), LogEnd(4, 100)), 3: (store.epoch(3), LogEnd(4, 120))}
+    # Also of the first that the controller missed: nobody led without it.
+    assert question.brokers == {node_id: store.epoch(node_id) for node_id in (1, 2, 3)}
+    ends = {node_id: (store.epoch(node_id), LogEnd(4, 150 - node_id)) for node_id in (1, 2, 3)}
     store.tell(LogEnds(question.partition, ends))
     state = store.state("t")
-    assert (state.leader, state.isr, state.last_known_eligible_leaders) == (3, (3,), ())
+    assert (state.leader, state.isr) == (1, (1,))
+
+
+def test_one_that_lost_power_and_was_elected_before_that_was_known_does_not_outdo_who_had_everything() -> None:
+    store = cluster(TopicSettings(min_insync_replicas=1, acknowledges_unsynced=True), 1, 2)
+    # The session of 2 lives on for a while after its power went.
+    store.tell(store.lose(1))
+    assert (store.state("t").leader, store.state("t").isr) == (2, (2,))
+    store.tell(store.register(2, clean=False))
+    assert (store.state("t").leader, store.questions) == (NO_LEADER, [])
+    store.tell(store.register(1, clean=False))
+    ends = {1: (store.epoch(1), LogEnd(0, 120)), 2: (store.epoch(2), LogEnd(0, 100))}
+    store.tell(LogEnds(store.questions[-1].partition, ends))
+    assert (store.state("t").leader, store.state("t").isr) == (1, (1,))
 
 
 def test_an_answer_of_an_earlier_life_does_not_count_and_the_question_is_repeated() -> None:

@@ -53,6 +53,15 @@ def problem(row: Row) -> Problem | None:
     return None if row.refusal is None else row.refusal.problem
 
 
+def test_who_left_is_forgotten_when_the_leader_speaks_again(store: ControlledStore) -> None:
+    store.tell(store.create_topic("os", TopicSettings(1, acknowledges_unsynced=True), (1, 2)))
+    for isr, remembered in (((1,), (2,)), ((1,), ())):
+        version = store.partition("os").version
+        send(store, IsrChange(store.topics["os"][0], 0, 0, version, tuple(map(recorded, isr))))
+        state = store.state("os")
+        assert (state.isr, state.last_known_eligible_leaders) == (isr, remembered)
+
+
 def test_who_has_caught_up_joins(store: ControlledStore) -> None:
     before = store.partition("t")
     row = ask(store, recorded(1), recorded(2), member(store, 3))

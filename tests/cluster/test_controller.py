@@ -272,6 +272,14 @@ def test_a_broker_is_unregistered_when_it_is_gone_and_nothing_hangs_on_it() -> N
     assert unknown is not None and unknown.problem is Problem.BROKER_NOT_REGISTERED
 
 
+def test_a_broker_is_not_unregistered_while_it_may_be_the_only_one_that_has_everything() -> None:
+    store = cluster(1, 2, t=(TopicSettings(acknowledges_unsynced=True), (1, 2)))
+    store.tell(store.lose(1), store.lose(2), store.register(2, clean=False), UnregisterBroker(1, 1))
+    refusal = store.answers[1].refusal
+    assert refusal is not None and "may have everything" in refusal.text
+    assert store.state("t").last_known_eligible_leaders == (1, 2)
+
+
 def test_a_drain_is_refused_when_the_others_could_not_hold_the_replicas() -> None:
     store = cluster(1, 2, 3, t=(MIN_2, (1, 2, 3)))
     store.tell(SetDraining(1, 3, True))

@@ -16,6 +16,7 @@ from penstock.cluster.core.election import (
     changed,
     elected_by_log_end,
     new_partition,
+    proven,
     settled,
     without,
 )
@@ -148,8 +149,22 @@ def test_of_those_in_doubt_the_one_with_the_highest_log_end_leads() -> None:
     assert settled(state, ALL, OS) is state
     ends = {1: LogEnd(4, 90), 2: LogEnd(5, 70), 3: LogEnd(5, 60)}
     after = elected_by_log_end(state, ends, ALL, OS)
-    assert (after.leader, after.isr, after.last_known_eligible_leaders) == (2, (2,), ())
+    # It may go down again before it has led: then they are asked once more.
+    assert (after.leader, after.isr, after.last_known_eligible_leaders) == (2, (2,), (1, 3))
     assert after.leader_epoch == state.leader_epoch + 1
+
+
+def test_who_leaves_is_remembered_where_those_that_stay_may_have_lost_something() -> None:
+    state = settled(led_by_1(), live(2, 3), OS)
+    assert (state.leader, state.isr, state.last_known_eligible_leaders) == (2, (2, 3), (1,))
+    assert settled(led_by_1(), live(2, 3), PLAIN).last_known_eligible_leaders == ()
+    # Eligible is more than remembered; of several, who does not lead is eligible no more.
+    state = settled(state, live(), OS)
+    assert (state.eligible_leaders, state.last_known_eligible_leaders) == ((2, 3), (1,))
+    state = settled(state, live(3), OS)
+    assert (state.leader, state.eligible_leaders, state.last_known_eligible_leaders) == (3, (), (1, 2))
+    assert settled(state, live(1, 2, 3), OS) is state
+    assert proven(state).last_known_eligible_leaders == ()
 
 
 def test_unclean_elections_wait_for_the_answer_while_all_in_doubt_are_there_to_give_it() -> None:

@@ -60,10 +60,14 @@ class Broker(Member):
         super().start()
         self.is_standing = False
         self.controller = None
+        if self.setup.acked:
+            # What it shows is on its disk; with flush.policy=os a sync comes later.
+            self.log.sync(self.log.end_offset)
         self.replica = Replica(self, self.log)
+        self.replica.sync()
 
     def kill(self) -> None:
-        """kill -9: what was written stays."""
+        """kill -9: what was written stays, unless the power goes before the system has written it to the disk."""
         self.die()
         self.log.recover(None)
 
@@ -78,10 +82,16 @@ class Broker(Member):
         else:
             self.log.recover(self.network.random)
 
+    def cut_power_while_down(self) -> None:
+        if self.log.durable_offset < self.log.end_offset:
+            self.history.loses_power(self)
+            self.log.recover(self.network.random)
+
     def stop(self) -> None:
         """SIGTERM, after what could be handed over was handed over."""
         self.die()
         self.log.recover(None)
+        self.log.sync(self.log.end_offset)
         self.stopped_cleanly = self.is_clean
 
     def on_life_ended(self) -> None:

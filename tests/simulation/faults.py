@@ -158,7 +158,10 @@ def _cut_power_of_several(fate: Faults) -> None:
     if fate.random.random() < 0.5:
         several = fate.random.sample(several, fate.random.randint(2, len(several)))
     for broker in several:
-        fate.strike_down(broker, Broker.cut_power)
+        if broker.is_up:
+            fate.strike_down(broker, Broker.cut_power)
+        else:
+            broker.cut_power_while_down()
 
 
 def _wipe(fate: Faults) -> None:

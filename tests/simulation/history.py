@@ -33,9 +33,13 @@ class History:
         self.elected: dict[int, int] = {}
         # From which the newest leader was elected.
         self._before: PartitionState | None = None
+        # By version: the members of the newest state that a leader has acted upon, and of all since. Nothing was
+        # committed without those of the first, so they still have everything, unless they were harmed.
+        self._since: dict[int, set[int]] = {}
         # Lost something, and the controller has not admitted them since.
         self.harmed: set[int] = set()
         self.wipes = 0
+        self._wiped: set[int] = set()
         # Committed once, and lost in a way that the rules allow.
         self.lost: set[Entry] = set()
         self._lossy_epoch = -1
@@ -51,6 +55,11 @@ class History:
             raise Finding(f"broker {broker.name} leads epoch {epoch}, for which {self.elected.get(epoch)} was elected")
         if broker.name in self.harmed:
             raise Finding(f"broker {broker.name} leads epoch {epoch}, but its disk is not what was admitted")
+        self.leads_by(version)
+
+    def leads_by(self, version: int) -> None:
+        """A leader knows this state."""
+        self._since = {known: members for known, members in self._since.items() if known >= version}
 
     def commits(self, broker: Broker, leader_epoch: int, high_watermark: int) -> None:
         if leader_epoch < self._lossy_epoch:
@@ -86,6 +95,7 @@ class History:
     def wiped(self, broker: Broker) -> None:
         self.harmed.add(broker.name)
         self.wipes += 1
+        self._wiped.add(broker.name)
 
     # The store
 
@@ -93,10 +103,15 @@ class History:
         """What the life before had to give up has been taken from it."""
         if self.brokers[node_id].life == life and node_id in self.harmed:
             self.harmed.discard(node_id)
+            if node_id in self._wiped:
+                # A new disk counts for nothing, whatever it got before it was admitted.
+                self._wiped.discard(node_id)
+                for members in self._since.values():
+                    members.discard(node_id)
             if self.state is not None and self.state.leader == node_id:
                 self._check_elected(self.state)
 
-    def on_partition(self, state: PartitionState) -> None:
+    def on_partition(self, state: PartitionState, version: int) -> None:
         before, self.state = self.state, state
         if before is not None:
             self._check_step(before, state)
@@ -106,6 +121,7 @@ class History:
             self._before = before
             if state.leader not in self.harmed:
                 self._check_elected(state)
+        self._since[version] = {*state.isr, *state.eligible_leaders}
         self._check_members()
 
     @property
@@ -129,6 +145,9 @@ class History:
         if before is None or self._has_all(leader):
             return
         candidates = {*before.isr, *before.eligible_leaders, *before.last_known_eligible_leaders}
+        # Of who is no replica any more the files are gone.
+        holders = set(after.replicas) - self._wiped
+        candidates.update(*(members & holders for members in self._since.values()))
         unharmed = sorted(node for node in candidates if self._has_all(self.brokers[node]))
         if self.acked or unharmed:
             raise Finding(f"{before} -> {after}, but broker {leader.name} has not all; {unharmed} have it")

@@ -110,19 +110,18 @@ class SimulatedLog:
             self.epochs.cut_start(offset)
 
     def recover(self, random: Random | None) -> None:
-        """Opened again. After a power cut (`random`) any part of what was not synced is left; what is left is synced.
+        """Opened again. After a power cut (`random`) any part of what was not synced is left, on the disk for good.
 
         The epochs are those of the records: one that began without a record is forgotten.
         """
         if random is not None and self.durable_offset < self.end_offset:
             kept = random.randint(self.durable_offset, self.end_offset)
             del self.entries[kept - self.start_offset :]
-            self.end_offset = kept
+            self.end_offset = self.durable_offset = kept
         self.epochs = LeaderEpochs()
         for place, entry in enumerate(self.entries):
             self.epochs.assign(entry.epoch, self.start_offset + place)
         self._rebuild_producers()
-        self.durable_offset = self.end_offset
 
     def _rebuild_producers(self) -> None:
         self.producers = ProducerStates()

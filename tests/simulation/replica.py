@@ -84,6 +84,7 @@ class Replica:
         if self.leading is not None:
             self._heed(self.leading.on_state(state, version, now_ms))
             if not self.leading.is_over:
+                self.broker.history.leads_by(self.leading.recorded.version)
                 return
             self.resign()
         if state.leader == self.broker.name:
@@ -234,6 +235,8 @@ class Replica:
         self._heed(leading.on_answer(proposal, answer, self.network.now_ms))
         if leading.is_over:
             self.resign()
+        else:
+            self.broker.history.leads_by(leading.recorded.version)
 
     def _advanced(self) -> None:
         leading = self.leading

@@ -61,7 +61,7 @@ class Store(Process):
         self._done: dict[int, int] = {}
         self._sessions = NO_SESSION
         self._watchers: dict[int, Callable[[], None]] = {}
-        self.on_partition: Callable[[PartitionState], None] = lambda state: None
+        self.on_partition: Callable[[PartitionState, int], None] = lambda state, version: None
         # With the life in which it had registered.
         self.on_admitted: Callable[[int, int], None] = lambda node_id, life: None
         for path in ("/topics", "/brokers", REGISTRATIONS, BROKER_STATES):
@@ -74,9 +74,9 @@ class Store(Process):
         draft = Draft(self.tree, session_id)
         versions = draft.commit(changes)
         self.tree.apply(draft.writes)
-        for path, data, *_ in draft.writes:
+        for path, data, version, *_ in draft.writes:
             if data is not None and path == partition_path(*KEY):
-                self.on_partition(PARTITION.decode(data, path))
+                self.on_partition(PARTITION.decode(data, path), version)
             elif data is not None and path.startswith(BROKER_STATES + "/"):
                 self._tell_admission(int(path.rpartition("/")[2]), BROKER_STATE.decode(data, path).admitted_epoch)
             elif path.startswith(REGISTRATIONS) or path == CONTROLLER:

@@ -52,7 +52,8 @@ class PartitionState(msgspec.Struct, frozen=True):
     # What counts for this partition, at this version: below it the high watermark stands still, and who leaves the ISR
     # stays eligible. It is in here because leader and controller must never differ about it.
     min_insync_replicas: int = 1
-    # Were in the ISR or eligible, and came back after an unclean stop with flush.policy=os: they may lack the newest.
+    # With flush.policy=os: were in the ISR or eligible, and the leader has not spoken since. They may have everything,
+    # or lack the newest after an unclean stop.
     last_known_eligible_leaders: tuple[int, ...] = ()
     # Bytes a second of all that comes to one broker by reassignments with the same rate; 0: as fast as it can. It is in
     # here so that it ends with the reassignment, whatever becomes of who asked for it.

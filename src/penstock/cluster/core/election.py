@@ -7,6 +7,10 @@ What must hold of every state, so that nothing committed is lost (KIP-966):
   again nobody is eligible any more. The min ISR is part of the state, so that a change of the setting and what follows
   from it for those eligible are one compare-and-swap.
 - Leaders come from the ISR, then from those eligible; from elsewhere only by an unclean election.
+- With flush.policy=os that is true of those alone who did not lose power, and the controller hears of that last, and of
+  one after the other. So whoever leaves the ISR or is eligible no more is remembered (`last_known_eligible_leaders`)
+  until the leader has spoken at a version without it: then the leader lived on, and has everything. If nobody is left
+  for sure, all that are remembered are asked for their log ends.
 - The ISR is empty exactly while there is no leader. The death of its last member makes that one eligible (an empty ISR
   is below any min ISR), so it is not forgotten: it leads again when it is back.
 - A leader epoch belongs to one leader and one life of it: it rises with every new leader, also with "none", when the
@@ -112,7 +116,7 @@ def changed(
     min_isr = effective_min_isr(wanted, settings)
     isr = wanted.isr
     eligible = _eligible(wanted.replicas, {*before.isr, *before.eligible_leaders}, isr, min_isr)
-    doubtful = tuple(r for r in before.last_known_eligible_leaders if r in wanted.replicas and r not in isr)
+    doubtful = _remembered(before, wanted.replicas, isr, eligible, settings)
     leader = _leader_of(isr, wanted, electorate, choice)
     if leader == NO_LEADER:
         isr = ()
@@ -120,7 +124,7 @@ def changed(
         if leader != NO_LEADER:
             isr = (leader,)
             eligible = _eligible(wanted.replicas, eligible, isr, min_isr) if is_certain else ()
-            doubtful = tuple(r for r in doubtful if r != leader) if is_certain else ()
+            doubtful = _remembered(before, wanted.replicas, isr, eligible, settings) if is_certain else ()
     lost_replicas = not set(before.replicas) <= set(wanted.replicas)
     is_new_epoch = leader != before.leader or (leader != NO_LEADER and (new_life or lost_replicas))
     last_known = before.leader if before.leader != NO_LEADER else before.last_known_leader
@@ -178,7 +182,9 @@ def elected_by_log_end(
     order = state.replicas
     winner = max(candidates_in_doubt(state), key=lambda r: (ends[r], -order.index(r)))
     alone = replace(state, last_known_eligible_leaders=(winner,))
-    return settled(alone, electorate, settings)
+    after = settled(alone, electorate, settings)
+    others = _less(candidates_in_doubt(state), winner)
+    return replace(after, last_known_eligible_leaders=others) if after.leader == winner else state
 
 
 def effective_min_isr(state: PartitionState, settings: TopicSettings) -> int:
@@ -224,6 +230,16 @@ def _eligible(replicas: Replicas, have_everything: Iterable[int], isr: Replicas,
     if len(isr) >= min_isr:
         return ()
     return tuple(r for r in replicas if r in have_everything and r not in isr)
+
+
+def _remembered(
+    before: PartitionState, replicas: Replicas, isr: Replicas, eligible: Replicas, settings: TopicSettings
+) -> Replicas:
+    """Those in doubt; with flush.policy=os also whoever had everything and does not count any more."""
+    had = before.last_known_eligible_leaders
+    if settings.acknowledges_unsynced:
+        had = (*had, *before.isr, *before.eligible_leaders)
+    return tuple(r for r in had if r in replicas and r not in isr and r not in eligible)
 
 
 def _leader_of(isr: Replicas, state: PartitionState, electorate: Electorate, choice: Choice) -> int:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from penstock.cluster.core.alter_partition import alter_partition
 from penstock.cluster.core.draft import Draft
 from penstock.cluster.core.effects import Answer, Row
-from penstock.cluster.core.election import Choice, changed, settled, without
+from penstock.cluster.core.election import Choice, candidates_in_doubt, changed, settled, without
 from penstock.cluster.core.events import (
     AlterPartition,
     AlterReassignments,
@@ -224,10 +224,16 @@ def _registered(draft: Draft, node_id: int) -> Refused | None:
 
 def _indispensable(draft: Draft, node_id: int, key: PartitionKey) -> Refused | None:
     node = draft.partition(key)
-    if node is None or {*node.state.isr, *node.state.eligible_leaders} != {node_id}:
+    if node is None:
+        return None
+    if {*node.state.isr, *node.state.eligible_leaders} == {node_id}:
+        has = "has"
+    elif node_id in candidates_in_doubt(node.state):
+        has = "may have"
+    else:
         return None
     text = (
-        f"only broker {node_id} has everything of {key.topic}-{key.partition}: elect another leader uncleanly or "
+        f"only broker {node_id} {has} everything of {key.topic}-{key.partition}: elect another leader uncleanly or "
         "delete the topic first"
     )
     return Refused(Problem.INVALID_REQUEST, text)
