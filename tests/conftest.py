@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+from pathlib import Path
 
 # Whoever runs the tests in the background may have made them ignore Ctrl-C; the commands that they start would inherit
 # that, and never end by it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Where Python is told to write no bytecode, each of the hundreds of processes that tests start would compile everything
+# again: a third of its time. So they do write it, but not beside the sources.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).parents[1] / ".cache" / "bytecode")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from uuid import UUID
 
 from tests.disk.power import PowerCutDisk
@@ -65,9 +66,14 @@ def light(key: bytes | None = b"k") -> memoryview:
 
 def heavy(sequence: int = -1) -> memoryview:
     """Two of them are too much for one turn of the loop."""
+    return memoryview(bytearray(_heavy(sequence)))
+
+
+@cache
+def _heavy(sequence: int) -> bytes:
     records = [Record(place, NOW_MS, b"k", None) for place in range(HEAVY)]
     producer_id, epoch = (7, 0) if sequence >= 0 else (-1, -1)
-    return memoryview(
+    return bytes(
         build_batch(records, compression=ZSTD, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
     )
 
