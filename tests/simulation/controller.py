@@ -23,6 +23,7 @@ from penstock.cluster.core.events import (
     Request,
     Tick,
     TopicChanged,
+    TopicConfigured,
 )
 from penstock.cluster.core.preferred import PreferredLeaderOptions
 from penstock.cluster.core.view import PartitionNode, TopicView, View
@@ -57,7 +58,6 @@ class ControllerHost:
     def __init__(self, broker: Broker, epoch_version: int) -> None:
         self._broker = broker
         setup = broker.setup
-        self._settings = TopicSettings(setup.min_isr, not setup.acked)
         options = PreferredLeaderOptions(setup.prefers_leaders, check_interval_ms=1000, after_ms=1500)
         self._core = Controller(epoch_version, options)
         self._requests: dict[int, OnAnswer] = {}
@@ -72,6 +72,10 @@ class ControllerHost:
     @property
     def is_current(self) -> bool:
         return self._broker.controller is self
+
+    @property
+    def _settings(self) -> TopicSettings:
+        return TopicSettings(self._broker.store.min_isr, not self._broker.setup.acked)
 
     # The store
 
@@ -149,6 +153,9 @@ class ControllerHost:
         state, version = self._broker.store.partition(*KEY)
         node = PartitionNode(state, version)
         self.tell(TopicChanged(TopicView(TOPIC, TOPIC_ID, self._settings, {0: node})))
+
+    def topic_configured(self) -> None:
+        self.tell(TopicConfigured(TOPIC, self._settings))
 
     def found_dead(self, node_id: int) -> None:
         known = self._core.view.broker(node_id)

@@ -235,10 +235,24 @@ def _spoil_network(fate: Faults) -> None:
 
 def _move_replicas(fate: Faults) -> None:
     target = tuple(fate.random.sample(list(fate.brokers), fate.random.choice((2, 3, 3))))
+    _wish(fate, target)
+    if fate.random.random() < 0.3:
+        fate.later(lambda: _wish(fate, None), 1000)
+
+
+def _wish(fate: Faults, target: tuple[int, ...] | None) -> None:
+    """None: the move that is under way ends where it began."""
     request = AlterReassignments(0, (ReassignmentWish(KEY, target),))
     for broker in fate.brokers.values():
         if broker.controller is not None and not broker.is_paused:
             broker.controller.request(request, lambda answer: None)
+
+
+def _change_min_isr(fate: Faults) -> None:
+    fate.store.min_isr = fate.random.choice((1, 2, 3))
+    for broker in fate.brokers.values():
+        if broker.controller is not None and not broker.is_paused:
+            broker.controller.topic_configured()
 
 
 # Drawn with equal chances.
@@ -259,4 +273,5 @@ KINDS: dict[str, Callable[[Faults], None]] = {
     "slow disk": _slow_disk,
     "records deleted": _delete_records,
     "replicas move": _move_replicas,
+    "min ISR changes": _change_min_isr,
 }

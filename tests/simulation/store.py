@@ -55,6 +55,8 @@ class Store(Process):
         super().__init__(STORE)
         self._network = network
         self.tree = Tree()
+        # Of the topic: what a controller reads with the partitions.
+        self.min_isr = 1
         self._owners: dict[int, Process] = {}
         self._lives: dict[int, int] = {}
         self._heard_ms: dict[int, int] = {}

@@ -49,6 +49,7 @@ class World:
         self.network = Network(random)
         self.history = History(acked=self.setup.acked)
         self.store = Store(self.network)
+        self.store.min_isr = self.setup.min_isr
         self.brokers = {
             node: Broker(node, self.network, self.store, self.history, self.setup)
             for node in range(1, self.setup.brokers + 1)
