@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,12 +18,14 @@ from tests.bad_input.raw import ConnectionClosed, RawConnection
 from tests.cluster.faults.clients import CLIENT
 from tests.cluster.faults.dumping import dumped_replica
 from tests.cluster.faults.network import Network
-from tests.cluster.faults.processes import BrokerProcess
+from tests.cluster.faults.processes import BrokerProcess, python_module
 from tests.cluster.faults.zookeepers import ZooKeepers
 from tests.cluster.history.recording import Recorder
 
 HEAL_S = 120
 ASK_S = 2.0
+OPERATE_S = 120
+_OPERATE_TIMES = 3
 _POLL_S = 0.1
 
 
@@ -55,8 +58,9 @@ class TestCluster:
         brokers: int,
         zookeepers: int,
         settings: Mapping[str, str] | None = None,
+        spare: bool = False,
     ) -> None:
-        """No ZooKeeper: one broker with the embedded store."""
+        """No ZooKeeper: one broker with the embedded store. `spare`: one more, which is not started with the others."""
         self.network = network
         self.clients = network.place("clients")
         self.zookeepers: ZooKeepers | None = None
@@ -64,7 +68,7 @@ class TestCluster:
         if zookeepers:
             self.zookeepers = ZooKeepers(network.place("zookeeper"), directory, zookeepers)
             coordination = {"coordination": self.zookeepers.target("/penstock")}
-        self.brokers = {
+        made = {
             node_id: BrokerProcess(
                 network.place(f"broker-{node_id}"),
                 node_id,
@@ -77,8 +81,12 @@ class TestCluster:
                     **(settings or {}),
                 },
             )
-            for node_id in range(1, brokers + 1)
+            for node_id in range(1, brokers + 1 + spare)
         }
+        self.every_broker = list(made.values())
+        self._spare = made.pop(brokers + 1) if spare else None
+        # Those that should run.
+        self.brokers = made
 
     @property
     def bootstrap(self) -> str:
@@ -95,10 +103,10 @@ class TestCluster:
 
     def stop(self) -> None:
         self.network.heal()
-        for broker in self.brokers.values():
+        for broker in self.every_broker:
             if broker.is_running:
                 broker.terminate()
-        for broker in self.brokers.values():
+        for broker in self.every_broker:
             broker.stop()
         if self.zookeepers is not None:
             self.zookeepers.stop()
@@ -112,6 +120,42 @@ class TestCluster:
             admin.create_topics([topic], request_timeout=20)[name].result(30)
 
         self.clients.run(create)
+
+    # One more broker, and one less
+
+    @property
+    def has_spare(self) -> bool:
+        return self._spare is not None and self._spare.node_id in self.brokers
+
+    def spare_joins(self) -> None:
+        """And gets its share."""
+        spare = self._spare
+        assert spare is not None
+        spare.launch()
+        spare.wait_until_it_answers(self.clients)
+        self.brokers[spare.node_id] = spare
+        self.operate("drain", str(spare.node_id), "--cancel")
+        self.operate("rebalance", "--yes")
+
+    def spare_leaves(self) -> None:
+        """When it is empty."""
+        spare = self._spare
+        assert spare is not None
+        self.operate("drain", str(spare.node_id), "--yes")
+        del self.brokers[spare.node_id]
+        spare.terminate()
+        assert spare.wait() == 0, spare.output_text()[-2000:]
+
+    def operate(self, *arguments: str) -> None:
+        """`penstock cluster ...`, as an operator does it: again if it says that something has changed meanwhile."""
+        command = [*python_module("penstock", "cluster", *arguments), "--bootstrap", self.bootstrap]
+        for _ in range(_OPERATE_TIMES):
+            ran = self.clients.run(
+                lambda: subprocess.run(command, check=False, capture_output=True, text=True, timeout=OPERATE_S)
+            )
+            if ran.returncode == 0:
+                return
+        raise AssertionError(f"penstock cluster {' '.join(arguments)}: {ran.stdout[-1000:]} {ran.stderr[-1000:]}")
 
     # Who is who
 

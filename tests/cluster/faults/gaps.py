@@ -3,7 +3,8 @@
     python -m tests.cluster.faults.gaps --directory DIR --kills 50 --holds 5
 
 One partition with three replicas, min.insync.replicas 2, so every fault meets every message. The gap of a fault is the
-longest time without an acknowledgement from just before it until everything is in sync again.
+longest time without an acknowledgement from just before it until everything is in sync again; for ZooKeeper's also the
+longest time in which a consumer got nothing. The clients' settings are those of `clients.py` and `producing.py`.
 """
 
 from __future__ import annotations
@@ -18,21 +19,27 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-from tests.cluster.faults.clients import GROUP, ClientArguments
+from tests.cluster.faults.clients import CLIENT, GROUP, ClientArguments
 from tests.cluster.faults.cluster import TestCluster, wait_for
 from tests.cluster.faults.injector import Injector
 from tests.cluster.faults.network import open_network
 from tests.cluster.faults.processes import BrokerProcess, Process, python_module
+from tests.cluster.faults.producing import PRODUCER
 from tests.cluster.faults.schedule import Fault, Kind, Role
-from tests.cluster.history.events import Acked
+from tests.cluster.faults.zookeepers import ZooKeepers
+from tests.cluster.history.events import Acked, Read
 from tests.cluster.history.recording import now_ns, read_events
 
 TOPIC, RATE = "steady", 200.0
 BROKERS, ZOOKEEPERS = 3, 3
 SESSION_S = 6.0
-# Long enough that a killed broker has been replaced before it is back: the gap is the failover's, not the restart's.
-DOWN_S = 4.0
+# A failover that takes longer than this and the restart shows all the same: nobody acknowledges before it is done.
+DOWN_S = 1.5
+STORE_DOWN_S = 4.0
 MANY_PARTITIONS = 1000
+MANY_TIMES = 3
+ROLES = (Role.LEADER, Role.FOLLOWER, Role.CONTROLLER)
+STORE_LOSS = "kill ZooKeeper leader"
 _NS = 1_000_000_000
 
 Window = tuple[int, int]
@@ -65,34 +72,50 @@ class Gaps:
         try:
             cluster.start()
             cluster.create_topic(TOPIC, 1, 3, {"min.insync.replicas": "2"})
-            producer = self._producer()
+            clients = [self._client("producing"), self._client("consuming")]
             time.sleep(3)
-            for role in (Role.LEADER, Role.FOLLOWER, Role.CONTROLLER):
-                for _ in range(self._kills):
-                    self._fault(f"kill {role.value}", Kind.KILL, role, DOWN_S)
-            for role in (Role.LEADER, Role.FOLLOWER, Role.CONTROLLER):
-                for _ in range(self._holds):
-                    self._fault(f"pause {role.value}", Kind.PAUSE, role, SESSION_S + 3)
-                    if cluster.network.can_cut:
-                        self._fault(f"partition {role.value}", Kind.ISOLATE, role, SESSION_S + 3)
-            for _ in range(self._holds):
-                self._fault("kill ZooKeeper leader", Kind.STORE_KILL, Role.STORE_LEADER, DOWN_S)
-            for _ in range(self._holds):
-                for broker in cluster.brokers.values():
-                    self._measured("rolling restart", lambda broker=broker: self._restart(broker))  # type: ignore[misc]
-            producer.terminate()
-            producer.wait(150)
-            failover_s = [self._controller_failover() for _ in range(3)]
+            self._suffer()
+            for client in clients:
+                assert client.is_running, client.output_text()[-2000:]
+                client.terminate()
+                client.wait(150)
+            failover_s = [self._controller_failover() for _ in range(MANY_TIMES)]
         finally:
             cluster.stop()
-        return {**self._summary(), f"controller_failover_at_{MANY_PARTITIONS}_partitions_s": failover_s}
+        return {
+            **self._summary(),
+            f"controller_failover_at_{MANY_PARTITIONS}_partitions_s": failover_s,
+            "network_faults": cluster.network.can_cut,
+            "client": CLIENT,
+            "producer": PRODUCER,
+        }
+
+    def _suffer(self) -> None:
+        for role in ROLES:
+            for _ in range(self._kills):
+                self._fault(f"kill {role.value}", Kind.KILL, role, DOWN_S)
+        for role in ROLES:
+            for _ in range(self._holds):
+                self._fault(f"pause {role.value}", Kind.PAUSE, role, SESSION_S + 3)
+                if self._cluster.network.can_cut:
+                    self._fault(f"partition {role.value}", Kind.ISOLATE, role, SESSION_S + 3)
+        for _ in range(self._holds):
+            self._fault(STORE_LOSS, Kind.STORE_KILL, Role.STORE_LEADER, STORE_DOWN_S)
+            self._store().wait_until_ready()
+        for _ in range(self._holds):
+            for broker in self._cluster.brokers.values():
+                self._measured("rolling restart", lambda broker=broker: self._restart(broker))  # type: ignore[misc]
+
+    def _store(self) -> ZooKeepers:
+        assert self._cluster.zookeepers is not None
+        return self._cluster.zookeepers
 
     def _say(self, text: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
-    def _producer(self) -> Process:
+    def _client(self, module: str) -> Process:
         arguments = ClientArguments(
-            name="steady",
+            name=module,
             bootstrap=self._cluster.bootstrap,
             topic=TOPIC,
             partitions=1,
@@ -101,8 +124,8 @@ class Gaps:
             histories=self._directory / "histories",
             run_s=7200,
         )
-        command = python_module("tests.cluster.faults.producing", *arguments.to_command())
-        process = Process(self._cluster.clients, command, self._directory / "producer.log")
+        command = python_module(f"tests.cluster.faults.{module}", *arguments.to_command())
+        process = Process(self._cluster.clients, command, self._directory / f"{module}.log")
         process.launch()
         return process
 
@@ -151,17 +174,23 @@ class Gaps:
         return round(took, 2)
 
     def _summary(self) -> dict[str, object]:
-        acks_ns = [event.at_ns for event in read_events(self._directory / "histories") if isinstance(event, Acked)]
-        gaps = {name: [longest_gap_s(acks_ns, each) for each in windows] for name, windows in self._windows.items()}
-        return {
-            name: {
-                "times": len(found),
-                "median_s": round(statistics.median(found), 3),
-                "worst_s": round(max(found), 3),
-                "all_s": [round(each, 3) for each in found],
-            }
-            for name, found in gaps.items()
-        } | {"acked": len(acks_ns)}
+        events = read_events(self._directory / "histories")
+        acks_ns = sorted(event.at_ns for event in events if isinstance(event, Acked))
+        reads_ns = sorted(event.at_ns for event in events if isinstance(event, Read))
+        summary: dict[str, object] = {name: _gaps(acks_ns, windows) for name, windows in self._windows.items()}
+        if (windows := self._windows.get(STORE_LOSS)) is not None:
+            summary[f"{STORE_LOSS}, consumer"] = _gaps(reads_ns, windows)
+        return summary | {"acked": len(acks_ns), "read": len(reads_ns)}
+
+
+def _gaps(signs_ns: list[int], windows: list[Window]) -> dict[str, object]:
+    found = [longest_gap_s(signs_ns, window) for window in windows]
+    return {
+        "times": len(found),
+        "median_s": round(statistics.median(found), 3),
+        "worst_s": round(max(found), 3),
+        "all_s": [round(each, 3) for each in found],
+    }
 
 
 def main() -> int:

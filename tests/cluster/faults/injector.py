@@ -28,6 +28,8 @@ class Injector:
             self._store(fault)
         elif fault.kind is Kind.KILL_ALL:
             self._kill_all(fault)
+        elif fault.kind in (Kind.JOIN, Kind.DRAIN):
+            self._spare(fault)
         else:
             self._broker(fault)
 
@@ -85,6 +87,20 @@ class Injector:
         time.sleep(fault.hold_s)
         for broker in self._cluster.brokers.values():
             broker.launch()
+
+    def _spare(self, fault: Fault) -> None:
+        """Whichever comes, it can: one that is there leaves before it joins, one that is not joins before it leaves."""
+        self._say(str(fault))
+        cluster = self._cluster
+        if fault.kind is Kind.JOIN:
+            if cluster.has_spare:
+                cluster.spare_leaves()
+            cluster.spare_joins()
+        else:
+            if not cluster.has_spare:
+                cluster.spare_joins()
+            cluster.spare_leaves()
+        time.sleep(fault.hold_s)
 
     def _store(self, fault: Fault) -> None:
         store = self._cluster.zookeepers

@@ -18,6 +18,15 @@ from tests.cluster.history.recording import Recorder, now_ns
 # Enough for some seconds without any leader; beyond that the producer waits.
 IN_FLIGHT = 2_000
 FLUSH_S = 120
+PRODUCER: dict[str, str | int | float | bool] = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "linger.ms": 2,
+    "retry.backoff.ms": 20,
+    "retry.backoff.max.ms": 100,
+    "request.timeout.ms": 3_000,
+    "message.timeout.ms": 3_600_000,
+}
 
 
 class RecordingProducer:
@@ -31,15 +40,9 @@ class RecordingProducer:
         self._producer = Producer(
             {
                 **CLIENT,
+                **PRODUCER,
                 "bootstrap.servers": arguments.bootstrap,
-                "acks": "all",
-                "linger.ms": 2,
-                "retry.backoff.ms": 20,
-                "retry.backoff.max.ms": 100,
-                "request.timeout.ms": 3_000,
-                "enable.idempotence": True,
                 "error_cb": self._failed,
-                "message.timeout.ms": 3_600_000,
             }
         )
 

@@ -44,6 +44,7 @@ class Wish:
     gap_s: float
     heal_between: float
     protocol: str
+    spare: bool
 
 
 @dataclass
@@ -78,7 +79,12 @@ class Scenario:
         if wish.zookeepers:
             settings["zookeeper.session.timeout.ms"] = str(wish.session_ms)
         self._cluster = TestCluster(
-            open_network(), directory, brokers=wish.brokers, zookeepers=wish.zookeepers, settings=settings
+            open_network(),
+            directory,
+            brokers=wish.brokers,
+            zookeepers=wish.zookeepers,
+            settings=settings,
+            spare=wish.spare,
         )
         self._producers: list[Process] = []
         self._others: list[Process] = []
@@ -140,7 +146,7 @@ class Scenario:
 
     def _suffer(self) -> None:
         wish = self._wish
-        possible = Possible(self._cluster.network.can_cut, wish.brokers, wish.zookeepers)
+        possible = Possible(self._cluster.network.can_cut, wish.brokers, wish.zookeepers, wish.spare)
         pace = Pace(wish.session_ms / 1000, wish.longest_hold_s, wish.gap_s, wish.heal_between)
         injector = Injector(self._cluster, TOPIC, GROUP, self._say)
         kinds: Counter[str] = Counter()
@@ -195,7 +201,7 @@ class Scenario:
         with Recorder(self._histories, "replicas") as recorder:
             self._cluster.dump(TOPIC, PARTITIONS, recorder)
         with Recorder(self._histories, "brokers") as recorder:
-            for broker in self._cluster.brokers.values():
+            for broker in self._cluster.every_broker:
                 recorder.record(*events_in(broker.output_text(), broker.node_id, TOPIC))
 
     def _end_clients(self) -> None:
@@ -208,7 +214,7 @@ class Scenario:
         found = check(events)
         (self._directory / "findings.txt").write_text("\n".join(map(str, found)))
         outcome.findings += [str(finding)[:1000] for finding in found]
-        for broker in self._cluster.brokers.values():
+        for broker in self._cluster.every_broker:
             text = broker.output_text()
             outcome.findings += [
                 f"broker {broker.node_id} has {word!r} in its log" for word in UNEXPECTED if word in text
@@ -236,6 +242,7 @@ def main() -> int:
     parser.add_argument("--gap-s", type=float, default=1.5)
     parser.add_argument("--heal-between", type=float, default=0.6, help="the part of faults that wait for healing")
     parser.add_argument("--protocol", choices=["classic", "consumer"], default="classic", help="of the group")
+    parser.add_argument("--spare", action="store_true", help="one more broker, which joins and leaves")
     given = vars(parser.parse_args())
     directory: Path = given.pop("directory").absolute()
     directory.mkdir(parents=True, exist_ok=True)

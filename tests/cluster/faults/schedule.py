@@ -20,6 +20,8 @@ class Kind(enum.Enum):
     KILL_ALL = "kill -9 all brokers"
     STORE_KILL = "kill -9 a ZooKeeper server"
     STORE_PAUSE = "pause a ZooKeeper server"
+    JOIN = "a broker joins"
+    DRAIN = "a broker is drained and leaves"
 
 
 class Role(enum.Enum):
@@ -31,6 +33,7 @@ class Role(enum.Enum):
     STORE_LEADER = "leading server"
     STORE_FOLLOWER = "following server"
     ALL = "all"
+    SPARE = "spare"
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Possible:
     cuts: bool
     brokers: int
     zookeepers: int
+    # There is one more broker, which joins and leaves.
+    spare: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,8 @@ def cases(possible: Possible) -> list[tuple[Kind, Role]]:
         kinds.append(Kind.WIPE)
     found = [(kind, role) for kind in kinds for role in _BROKER_ROLES]
     found.append((Kind.KILL_ALL, Role.ALL))
+    if possible.spare:
+        found += [(Kind.JOIN, Role.SPARE), (Kind.DRAIN, Role.SPARE)]
     if possible.zookeepers == 1:
         found += [(Kind.STORE_KILL, Role.STORE_LEADER), (Kind.STORE_PAUSE, Role.STORE_LEADER)]
     if possible.zookeepers > 1:
@@ -114,8 +121,9 @@ def schedule(seed: int, count: int, possible: Possible, pace: Pace) -> list[Faul
                 role=role,
                 hold_s=round(hold_s, 2),
                 gap_s=round(chance.uniform(0.1, pace.gap_s), 2),
-                # A second disk is wiped only when the first is full again: nothing survives the loss of all disks.
-                after_healing=kind is Kind.WIPE or chance.random() < pace.heal_between,
+                # A second disk is wiped only when the first is full again: nothing survives the loss of all disks. And
+                # an operator moves replicas when nothing else is wrong.
+                after_healing=kind in (Kind.WIPE, Kind.JOIN, Kind.DRAIN) or chance.random() < pace.heal_between,
                 pick=chance.randrange(1000),
             )
         )

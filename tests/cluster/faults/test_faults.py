@@ -11,6 +11,8 @@ from tests.cluster.faults.running import run_scenario
 Record = Callable[[str, object], None]
 MODULE = "tests.cluster.faults.scenario"
 MOST_SECONDS_A_FAULT = 40
+# Of each of two runs, which take so long together.
+FAULTS, MINUTES = 150, 40
 
 
 def nothing_is_lost(name: str, record: Record, *, faults: int, brokers: int, zookeepers: int, pace: list[str]) -> None:
@@ -36,6 +38,7 @@ def test_eight_faults(record_property: Record) -> None:
 @pytest.mark.torture("cluster")
 @pytest.mark.parametrize(("brokers", "protocol"), [(3, "classic"), (5, "consumer")])
 def test_three_hundred_faults(brokers: int, protocol: str, record_property: Record) -> None:
-    """In both runs together; chance has another seed in each of them."""
-    pace = [*STEADY, "--protocol", protocol]
-    nothing_is_lost(f"cluster-{brokers}", record_property, faults=150, brokers=brokers, zookeepers=3, pace=pace)
+    """In both runs together, in about forty minutes; chance has another seed in each of them."""
+    pace = [*STEADY, "--protocol", protocol, "--spare"]
+    faults = max(1, round(FAULTS * scale.minutes(MINUTES) / MINUTES))
+    nothing_is_lost(f"cluster-{brokers}", record_property, faults=faults, brokers=brokers, zookeepers=3, pace=pace)

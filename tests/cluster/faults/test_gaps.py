@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.cluster.faults.gaps import SESSION_S, longest_gap_s
+from tests import scale
+from tests.cluster.faults.gaps import SESSION_S, STORE_LOSS, longest_gap_s
 from tests.cluster.faults.running import run_scenario
 
-KILLS, HOLDS = 50, 5
+# In about twenty minutes.
+KILLS, HOLDS, MINUTES = 50, 4, 20
 S = 1_000_000_000
 
 
@@ -22,15 +24,14 @@ def test_the_longest_gap_is_between_neighbours() -> None:
 
 @pytest.mark.torture("failover")
 def test_gaps_are_short(record_property: Callable[[str, object], None]) -> None:
-    seen = run_scenario(
-        "failover",
-        "tests.cluster.faults.gaps",
-        *("--kills", str(KILLS), "--holds", str(HOLDS)),
-        timeout_s=7200,
-    )
+    part = scale.minutes(MINUTES) / MINUTES
+    kills, holds = max(1, round(KILLS * part)), max(1, round(HOLDS * part))
+    options = ("--kills", str(kills), "--holds", str(holds))
+    seen = run_scenario("failover", "tests.cluster.faults.gaps", *options, timeout_s=7200)
     for fact, value in seen.items():
         record_property(fact, value)
     for role in ("leader", "follower", "controller"):
+        assert seen[f"kill {role}"]["times"] == kills
         assert seen[f"kill {role}"]["median_s"] <= 1
         assert seen[f"kill {role}"]["worst_s"] <= 3
         assert seen[f"pause {role}"]["worst_s"] <= SESSION_S + 1
@@ -38,5 +39,6 @@ def test_gaps_are_short(record_property: Callable[[str, object], None]) -> None:
             assert seen[f"partition {role}"]["worst_s"] <= SESSION_S + 1
     assert seen["rolling restart"]["worst_s"] <= 0.2
     # Nothing of a producer's way leads through ZooKeeper while nobody dies.
-    assert seen["kill ZooKeeper leader"]["worst_s"] <= 1
+    assert seen[STORE_LOSS]["worst_s"] <= 1
+    assert seen[f"{STORE_LOSS}, consumer"]["worst_s"] <= 1
     assert max(seen["controller_failover_at_1000_partitions_s"]) <= 3

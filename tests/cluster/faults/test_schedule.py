@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 from tests.cluster.faults.schedule import Kind, Pace, Possible, Role, cases, schedule
 
 PACE = Pace(session_s=6, longest_hold_s=9, gap_s=1.5, heal_between=0.5)
-EVERYTHING = Possible(cuts=True, brokers=3, zookeepers=3)
+EVERYTHING = Possible(cuts=True, brokers=3, zookeepers=3, spare=True)
 
 possibilities = st.builds(
-    Possible, cuts=st.booleans(), brokers=st.integers(1, 5), zookeepers=st.sampled_from([0, 1, 3])
+    Possible,
+    cuts=st.booleans(),
+    brokers=st.integers(1, 5),
+    zookeepers=st.sampled_from([0, 1, 3]),
+    spare=st.booleans(),
 )
 
 
@@ -26,7 +30,7 @@ def test_the_seed_decides_everything(seed: int, count: int, possible: Possible) 
 @given(st.integers(0, 2**32), possibilities)
 def test_a_disk_is_wiped_only_when_all_others_are_full(seed: int, possible: Possible) -> None:
     for fault in schedule(seed, 100, possible, PACE):
-        assert fault.after_healing or fault.kind is not Kind.WIPE
+        assert fault.after_healing or fault.kind not in (Kind.WIPE, Kind.JOIN, Kind.DRAIN)
 
 
 @given(st.integers(0, 2**32), possibilities)
@@ -37,6 +41,7 @@ def test_what_cannot_be_done_is_not_planned(seed: int, possible: Possible) -> No
     assert possible.cuts or not kinds & network
     assert possible.zookeepers or not kinds & store
     assert possible.brokers > 1 or not kinds & {Kind.WIPE, Kind.SPLIT}
+    assert possible.spare or not kinds & {Kind.JOIN, Kind.DRAIN}
 
 
 @given(st.integers(0, 2**32))
