@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import http.client
 import os
 import shlex
@@ -17,6 +18,7 @@ from penstock.config.address import Address
 # Longer than a clean stop takes that hands over leadership and syncs everything.
 _STOP_S = 30.0
 _POLL_S = 0.05
+_PR_SET_PDEATHSIG = 1
 
 
 class BrokerProcess(NamedTuple):
@@ -42,7 +44,7 @@ class BrokerProcesses:
     def __enter__(self) -> BrokerProcesses:
         try:
             for broker in self._brokers:
-                self._running.append((broker, _start(broker)))
+                self._running.append((broker, started(broker)))
         except OSError:
             self.stop()
             raise
@@ -63,7 +65,7 @@ class BrokerProcesses:
             if ended:
                 return ended
             for broker, _ in self._running:
-                if broker.name in waiting and (why_not := _why_not_ready(broker.http)) is None:
+                if broker.name in waiting and (why_not := why_not_ready(broker.http)) is None:
                     del waiting[broker.name]
                 elif broker.name in waiting:
                     waiting[broker.name] = str(why_not)
@@ -91,7 +93,7 @@ class BrokerProcesses:
         self._running = []
 
 
-def _start(broker: BrokerProcess) -> subprocess.Popen[bytes]:
+def started(broker: BrokerProcess) -> subprocess.Popen[bytes]:
     # Of its own session: a Ctrl-C is for the parent, which stops all of them in order.
     if broker.log_path is None:
         return subprocess.Popen(broker.command, stdin=subprocess.DEVNULL, start_new_session=True)
@@ -101,7 +103,8 @@ def _start(broker: BrokerProcess) -> subprocess.Popen[bytes]:
         )
 
 
-def _why_not_ready(address: Address) -> str | None:
+def why_not_ready(address: Address) -> str | None:
+    """In words; None: it says that it is."""
     connection = http.client.HTTPConnection(address.host, address.port, timeout=2)
     try:
         connection.request("GET", "/health")
@@ -119,3 +122,9 @@ def _ending(broker: BrokerProcess, code: int) -> str:
     said = f"; what it said is in {broker.log_path}" if broker.log_path is not None else ""
     again = f"Start it again with: {shlex.join(broker.command)}"
     return f"{broker.name} {how}{said}.{os.linesep}       {again}"
+
+
+def end_with_parent(parent: int, number: signal.Signals) -> bool:
+    """Has the system send this signal to this process when its parent is gone, however that ended. False: it is."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+    return os.getppid() == parent

@@ -49,9 +49,23 @@ class JsonFormat(logging.Formatter):
         return json.dumps(content, default=str)
 
 
-def configure_logging(log_format: str, level: str, stream: TextIO | None = None) -> None:
-    """Send every log line of this process to `stream` (stderr). A second call replaces the first."""
+class _Adding(logging.Filter):
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._fields = fields
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        vars(record).update(self._fields)
+        return True
+
+
+def configure_logging(
+    log_format: str, level: str, stream: TextIO | None = None, fields: Mapping[str, Any] | None = None
+) -> None:
+    """Send every log line of this process to `stream` (stderr), with `fields` in each. Replaces an earlier call."""
     handler = logging.StreamHandler(stream or sys.stderr)
+    if fields:
+        handler.addFilter(_Adding(fields))
     handler.setFormatter(JsonFormat() if log_format == "json" else TextFormat())
     root = logging.getLogger()
     root.handlers[:] = [handler]
