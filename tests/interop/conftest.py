@@ -16,7 +16,8 @@ from tests.interop.clients.aio import AioClient
 from tests.interop.clients.confluent import ConfluentClient
 from tests.interop.clients.kafka_python import KafkaPythonClient
 from tests.interop.clients.kcat import KcatClient
-from tests.interop.member import Member, Membership
+from tests.interop.member import Member
+from tests.interop.membership import Membership
 from tests.interop.server import PATIENT, Server, serving
 
 CLIENTS = (ConfluentClient, AioClient, KafkaPythonClient, KcatClient)

@@ -16,23 +16,11 @@ from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from tests.interop.membership import Membership
 from tests.interop.server import Server
 from tests.interop.waiting import eventually
 
 Partition = tuple[str, int]
-
-
-@dataclass(frozen=True)
-class Membership:
-    """What a member is told. Absent means the library's own default."""
-
-    bootstrap: str
-    group: str
-    topics: Sequence[str]
-    session_timeout_ms: int = 10_000
-    instance_id: str | None = None
-    assignor: str | None = None
-    protocol: str = "classic"
 
 
 @dataclass

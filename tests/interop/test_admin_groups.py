@@ -9,7 +9,8 @@ from tests.interop.admin import Admin, FullAdmin
 from tests.interop.admins.kafka_python import KafkaPythonAdmin
 from tests.interop.client import refused
 from tests.interop.clients.confluent import ConfluentClient
-from tests.interop.member import Member, Membership
+from tests.interop.member import Member
+from tests.interop.membership import Membership
 from tests.interop.record import numbered, values
 from tests.interop.server import Server
 from tests.interop.waiting import eventually

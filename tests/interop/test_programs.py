@@ -10,7 +10,8 @@ import pytest
 from tests.interop.admins.confluent import ConfluentAdmin
 from tests.interop.clients.confluent import ConfluentClient
 from tests.interop.leaders import brokers
-from tests.interop.member import Member, Membership, one_leaves_and_one_crashes, share_out
+from tests.interop.member import Member, one_leaves_and_one_crashes, share_out
+from tests.interop.membership import Membership
 from tests.interop.programs.program import BOTH_PROTOCOLS, Program, go, java, kafkajs
 from tests.interop.server import Server
 from tests.interop.stored import stored_batches

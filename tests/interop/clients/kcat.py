@@ -33,11 +33,13 @@ class KcatClient:
     ) -> None:
         """kcat has one set of headers and one partition per call, so runs of equal ones share a call."""
         settings = ["-X", f"enable.idempotence={str(idempotent).lower()}", "-X", "message.max.bytes=10000000"]
-        if codec != "none":
-            # A record that travels alone, because the machine is slow, is sent uncompressed if that is shorter.
-            settings += ["-X", "linger.ms=200"]
-        for (headers, partition), run in groupby(records, key=lambda record: (record.headers, record.partition)):
+        for (headers, partition), group in groupby(records, key=lambda record: (record.headers, record.partition)):
+            run = list(group)
             arguments = ["-P", "-t", topic, "-p", str(partition), "-z", codec, "-X", f"acks={acks}", "-Z", "-K", "\t"]
+            if codec != "none":
+                # A record that travels alone, because the machine is slow, is sent uncompressed if that is shorter. So
+                # all wait for the last one, which makes the batch full.
+                arguments += ["-X", "linger.ms=10000", "-X", f"batch.num.messages={len(run)}"]
             for name, value in headers:
                 arguments += ["-H", name if value is None else f"{name}={value.decode()}"]
             lines = b"".join((record.key or b"") + b"\t" + (record.value or b"") + b"\n" for record in run)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from tests.interop.member import Membership
 from tests.interop.members.line_protocol import (
     membership,
     say_assigned,
@@ -14,6 +13,7 @@ from tests.interop.members.line_protocol import (
     say_revoked,
     until_input_ends,
 )
+from tests.interop.membership import Membership
 
 
 def settings(given: Membership) -> dict[str, Any]:

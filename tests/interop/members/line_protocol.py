@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from tests.interop.member import Membership
+from tests.interop.membership import Membership
 
 
 def membership() -> Membership:

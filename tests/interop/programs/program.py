@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interop.member import Member, Membership
+from tests.interop.member import Member
+from tests.interop.membership import Membership
 
 SOURCES = Path(__file__).parent
 _FETCH_TIMEOUT_S = 300
