@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -190,6 +192,28 @@ def test_a_reply_that_can_only_be_to_hang_up_lets_those_before_it_leave() -> Non
         assert (owner.ended, owner.sent) == (["enough"], b"first")
 
     asyncio.run(run())
+
+
+def test_a_connection_that_has_gone_is_freed_at_once_whatever_still_waits_for_it() -> None:
+    """Not by the collector: it looks so rarely that thousands of them would pile up."""
+
+    async def run() -> None:
+        owner = Owner()
+        late: Later[Buffers] = Later()
+        owner.replies.add([b"ready"], True)
+        owner.replies.add(late, False)
+        gone = weakref.ref(owner)
+        owner.replies.drop()
+        del owner
+        assert gone() is None
+        late.complete([b"too late"])
+        await turn()
+
+    gc.disable()
+    try:
+        asyncio.run(run())
+    finally:
+        gc.enable()
 
 
 def test_what_comes_after_the_end_goes_nowhere() -> None:

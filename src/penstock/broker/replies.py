@@ -28,6 +28,17 @@ class Replying(Protocol):
     def hang_up(self, why: str) -> None: ...
 
 
+class _Gone:
+    """A connection that is no more, for what was still on its way to it."""
+
+    def go_on(self) -> None: ...
+
+    def hang_up(self, why: str) -> None: ...
+
+
+_GONE = _Gone()
+
+
 class Replies:
     """`add` once per request, in order; `flush` when the turn is over. Replies that come later flush themselves."""
 
@@ -49,7 +60,7 @@ class Replies:
     )
 
     def __init__(self, connection: Replying, memory: ReplyMemory, metrics: BrokerMetrics) -> None:
-        self._connection = connection
+        self._connection: Replying = connection
         self._memory = memory
         self._metrics = metrics
         # From the first reply on that is not there yet.
@@ -156,7 +167,10 @@ class Replies:
         self.flush()
 
     def drop(self) -> None:
-        """The connection has gone."""
+        """The connection has gone: let go of it, or the two keep each other and all that they hold until the collector
+
+        comes by, which is after thousands of connections."""
+        self._connection = _GONE
         self._waiting.clear()
         self._out.clear()
         self._out_bytes = 0
