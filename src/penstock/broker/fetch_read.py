@@ -147,40 +147,69 @@ class FetchRead:
 
 def read_all(replicas: Replicas, wanted: Iterable[Wanted], max_bytes: int, reader: Reader) -> FetchRead:
     """The first partition with records gives at least one batch, however large: a consumer must get past it."""
-    read, limits = FetchRead(to_end=reader.is_follower), reader.limits
+    read = FetchRead(to_end=reader.is_follower)
     for each in wanted:
-        row = Row(each)
-        read.rows.append(row)
-        partition = (
-            replicas.find(each.topic, each.index)
-            if each.topic_id is None
-            else replicas.find_by_id(each.topic_id, each.index)
-        )
-        row.refused = partition if isinstance(partition, Refused) else reader.admit(partition, row)
-        if row.refused is not None or isinstance(partition, Refused):
-            read.failed = True
-            continue
-        row.partition = partition
-        row.high_watermark = partition.high_watermark
-        row.start_offset = partition.log.start_offset
-        if row.parting is not None or row.preferred_replica != NO_REPLICA:
-            # Said at once, and without records.
-            read.failed = True
-            continue
-        row.bytes_left = min(each.max_bytes, max_bytes - read.size)
-        if limits is not None:
-            limits.limit(partition, row)
-            if row.is_held:
-                continue
-        size = read.size
-        try:
-            read.read_on(row, partition)
-        except PenstockError as error:
-            row.fail(error)
-            read.failed = True
-        if limits is not None:
-            limits.has_read(read.size - size)
+        _read_row(read, replicas, each, max_bytes, reader)
     return read
+
+
+def read_again(replicas: Replicas, before: FetchRead, max_bytes: int, reader: Reader) -> FetchRead:
+    """What a follower waited for. Where it had everything, only what has more is read."""
+    read = FetchRead(to_end=True)
+    for row in before.rows:
+        partition = row.partition
+        if partition is not None and _has_nothing_new(partition, row.wanted):
+            row.high_watermark, row.start_offset = partition.high_watermark, partition.log.start_offset
+            read.rows.append(row)
+        else:
+            _read_row(read, replicas, row.wanted, max_bytes, reader)
+    return read
+
+
+def _has_nothing_new(partition: Partition, wanted: Wanted) -> bool:
+    return (
+        partition.leadership is not None
+        and partition.leader_epoch == wanted.current_leader_epoch
+        and partition.log.end_offset == wanted.fetch_offset
+    )
+
+
+def _read_row(read: FetchRead, replicas: Replicas, wanted: Wanted, max_bytes: int, reader: Reader) -> None:
+    row = Row(wanted)
+    read.rows.append(row)
+    partition = (
+        replicas.find(wanted.topic, wanted.index)
+        if wanted.topic_id is None
+        else replicas.find_by_id(wanted.topic_id, wanted.index)
+    )
+    row.refused = partition if isinstance(partition, Refused) else reader.admit(partition, row)
+    if row.refused is not None or isinstance(partition, Refused):
+        read.failed = True
+        return
+    row.partition = partition
+    row.high_watermark = partition.high_watermark
+    row.start_offset = partition.log.start_offset
+    if row.parting is not None or row.preferred_replica != NO_REPLICA:
+        # Said at once, and without records.
+        read.failed = True
+    elif not reader.is_follower or wanted.fetch_offset != partition.log.end_offset:
+        row.bytes_left = min(wanted.max_bytes, max_bytes - read.size)
+        _read_records(read, row, partition, reader.limits)
+
+
+def _read_records(read: FetchRead, row: Row, partition: Partition, limits: Limits | None) -> None:
+    if limits is not None:
+        limits.limit(partition, row)
+        if row.is_held:
+            return
+    size = read.size
+    try:
+        read.read_on(row, partition)
+    except PenstockError as error:
+        row.fail(error)
+        read.failed = True
+    if limits is not None:
+        limits.has_read(read.size - size)
 
 
 def _end_offset(data: Buffer) -> int:

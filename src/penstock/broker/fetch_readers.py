@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from penstock.broker.fetch_limits import FollowerLimits
 from penstock.broker.fetch_read import NO_REPLICA, Row
-from penstock.clock import Clock
 from penstock.cluster.core.image import Image
 from penstock.errors import Problem, Refused
 from penstock.replication.core.closest import closest_replica
@@ -50,11 +49,11 @@ class FollowerReader:
 
     is_follower = True
 
-    def __init__(self, replica: int, broker_epoch: int, limits: FollowerLimits, clock: Clock) -> None:
+    def __init__(self, replica: int, broker_epoch: int, limits: FollowerLimits, now_ms: int) -> None:
         self.limits = limits
         self._replica = replica
         self._broker_epoch = broker_epoch
-        self._clock = clock
+        self._now_ms = now_ms
         self._is_told = False
 
     def told(self) -> None:
@@ -75,7 +74,7 @@ class FollowerReader:
             wanted.last_fetched_epoch,
             wanted.log_start_offset,
         )
-        outcome = partition.on_follower_fetch(fetch, self._clock.now_ms())
+        outcome = partition.on_follower_fetch(fetch, self._now_ms)
         if isinstance(outcome, EpochEnd):
             row.parting = outcome
             return None

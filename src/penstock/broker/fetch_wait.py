@@ -1,7 +1,12 @@
-"""A long poll: parked on its partitions until enough became readable, one of them stopped, or time is up."""
+"""A long poll: parked on its partitions until enough became readable, one of them stopped, or time is up.
+
+A follower's is over at the end of the turn in which something was appended: what other producers append in it comes
+along. Answered with the first batch alone, it would have to ask again for the others.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from penstock.clock import Clock, Timer
@@ -18,6 +23,7 @@ class FetchWait:
         self._finish = finish
         self._appends = appends
         self._timer: Timer | None = None
+        self._is_due = False
 
     def arm(self, clock: Clock, max_wait_ms: int) -> None:
         for partition in self._partitions:
@@ -26,7 +32,12 @@ class FetchWait:
 
     def _progress(self, readable_bytes: int | None) -> None:
         self._missing_bytes -= readable_bytes or 0
-        if self._missing_bytes <= 0 or readable_bytes is None:
+        if self._is_due or (self._missing_bytes > 0 and readable_bytes is not None):
+            return
+        if self._appends:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._wake)
+        else:
             self._wake()
 
     def cancel(self) -> None:

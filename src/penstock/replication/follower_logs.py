@@ -55,7 +55,10 @@ class FollowerLogs:
         """There was nothing new about it."""
         if partition.following is following:
             known = Fetched(following.high_watermark, partition.log.start_offset)
-            self._heed(partition, following, following.on_fetched(fetch, known), _NO_RECORDS, ())
+            step = following.on_fetched(fetch, known)
+            # Most partitions most of the time: with nothing to append or to learn.
+            if not isinstance(step, Append):
+                self._heed(partition, following, step, _NO_RECORDS, ())
 
     def answered(self, partition: Partition, following: Following, fetch: Fetch, row: PartitionAnswer) -> bool:
         """False: it has to be tried again, but not at once. The records are not needed any more when it returns."""

@@ -22,7 +22,7 @@ from penstock.broker.api import Api, Buffers, Caller
 from penstock.broker.current_leaders import CurrentLeaders
 from penstock.broker.error_codes import NONE, code_of
 from penstock.broker.fetch_limits import FollowerLimits
-from penstock.broker.fetch_read import FetchRead, Reader, Row, read_all
+from penstock.broker.fetch_read import FetchRead, Reader, Row, read_again, read_all
 from penstock.broker.fetch_readers import ConsumerReader, FollowerReader
 from penstock.broker.fetch_sessions import FetchSessions, Plan, Wanted
 from penstock.broker.fetch_wait import FetchWait
@@ -91,7 +91,7 @@ class Fetch:
         follower = None
         if request.replica_id != CONSUMER:
             limits = FollowerLimits(self._throttles, request.replica_id, self._clock)
-            follower = FollowerReader(request.replica_id, request.replica_epoch, limits, self._clock)
+            follower = FollowerReader(request.replica_id, request.replica_epoch, limits, self._clock.now_ms())
         reader = follower or ConsumerReader(self._image, request.rack_id)
         read = self._read(request, plan, reader)
         if follower is not None:
@@ -102,10 +102,12 @@ class Fetch:
         return self._park(request, plan, read, caller, reader)
 
     def _read(self, request: FetchRequest, plan: Plan, reader: Reader) -> FetchRead:
+        return read_all(self._replicas, plan.wanted, self._max_bytes(request), reader)
+
+    def _max_bytes(self, request: FetchRequest) -> int:
         # Twice: an answer is made of whole batches, and must not fall short for the last one.
         enough_bytes = min(MAX_BYTES, max(ENOUGH_BYTES, 2 * request.min_bytes))
-        max_bytes = min(request.max_bytes, enough_bytes, self._reply_memory.allowance())
-        return read_all(self._replicas, plan.wanted, max_bytes, reader)
+        return min(request.max_bytes, enough_bytes, self._reply_memory.allowance())
 
     def _park(
         self, request: FetchRequest, plan: Plan, read: FetchRead, caller: Caller, reader: Reader
@@ -114,7 +116,11 @@ class Fetch:
 
         def finish() -> None:
             caller.when_gone = caller.when_more = None
-            response = self._answer(request, plan, self._read(request, plan, reader))
+            if reader.is_follower and not read.size:
+                found = read_again(self._replicas, read, self._max_bytes(request), reader)
+            else:
+                found = self._read(request, plan, reader)
+            response = self._answer(request, plan, found)
             if isinstance(response, Later):
                 response.when_done(lambda done: answer.settle_like(done))
             else:

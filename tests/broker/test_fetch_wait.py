@@ -1,0 +1,77 @@
+"""A follower's long poll: one answer for all that a turn of the loop brings, and no look at what has nothing new."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.disk.power import PowerCutDisk
+from tests.replication.world import WAIT_S, topic_id, world
+
+from penstock.broker.fetch_limits import FollowerLimits
+from penstock.broker.fetch_read import read_again, read_all
+from penstock.broker.fetch_readers import FollowerReader
+from penstock.broker.fetch_sessions import Wanted
+from penstock.broker.fetch_wait import FetchWait
+from penstock.cluster.core.image import Image
+from penstock.config.replication import ReplicationSettings
+from penstock.config.topic_replication import TopicReplicationSettings
+from penstock.errors import Problem, Refused
+from penstock.replication.move_throttles import MoveThrottles, Side
+from penstock.units import MIB
+
+LONG_MS = 1000
+OS = {"flush.policy": "os"}
+
+
+def wanted(topic: str) -> Wanted:
+    return Wanted("", topic_id(topic), 0, 0, MIB, 0, -1, 0)
+
+
+def test_what_comes_in_one_turn_is_one_answer_to_a_follower() -> None:
+    async def life() -> None:
+        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:
+            orders, invoices = await node.partition("orders"), await node.partition("invoices")
+            seen: list[tuple[int, int]] = []
+            finished = asyncio.Event()
+
+            def finish() -> None:
+                seen.append((orders.log.end_offset, invoices.log.end_offset))
+                finished.set()
+
+            wait = FetchWait([orders, invoices], 1, finish, appends=True)
+            wait.arm(node.clock, LONG_MS)
+            node.write(orders, b"first")
+            node.write(orders, b"second")
+            node.write(invoices, b"third")
+            await finished.wait()
+            assert seen == [(2, 1)]
+            node.write(orders, b"for the next one")
+            node.clock.advance(LONG_MS)
+            await asyncio.sleep(0)
+            assert seen == [(2, 1)]
+
+    asyncio.run(life())
+
+
+def test_what_has_nothing_new_is_told_with_its_high_watermark_and_what_has_ended_is_refused() -> None:
+    async def life() -> None:
+        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:
+            names = ("busy", "quiet", "ended")
+            busy, quiet, ended = [await node.partition(name, OS) for name in names]
+            settings = ReplicationSettings(), TopicReplicationSettings()
+            throttles = MoveThrottles(Image("cluster", 1, []), *settings, Side.LEADER)
+            limits = FollowerLimits(throttles, 2, node.clock)
+            reader = FollowerReader(2, 0, limits, node.clock.now_ms())
+            reader.told()
+            before = read_all(node.replicas, [wanted(name) for name in names], MIB, reader)
+            assert (before.size, before.failed) == (0, False)
+            node.write(busy, b"news")
+            quiet.high_watermark = 5
+            ended.let_go(Refused(Problem.NOT_LEADER, "another leads"))
+            found = read_again(node.replicas, before, MIB, reader)
+            assert [bool(row.records) for row in found.rows] == [True, False, False]
+            assert [row.high_watermark for row in found.rows][:2] == [1, 5]
+            assert [row.refused and row.refused.problem for row in found.rows] == [None, None, Problem.NOT_LEADER]
+            assert found.size == busy.log.size_bytes
+
+    asyncio.run(life())
