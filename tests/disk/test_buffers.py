@@ -27,6 +27,19 @@ def test_a_buffer_that_nobody_looks_at_is_used_again() -> None:
     assert address_of(buffers.take(MIB)) == used
 
 
+def test_the_buffer_that_was_used_last_comes_first() -> None:
+    buffers = ReadBuffers()
+    first, last = buffers.take(MIB), buffers.take(MIB)
+    expected = [address_of(last), address_of(first)]
+    del first, last
+    for _ in range(3):
+        views = [buffers.take(MIB), buffers.take(MIB)]
+        assert [address_of(view) for view in views] == expected
+        del views[0]
+        assert address_of(buffers.take(MIB)) == expected[0]
+        del views
+
+
 @given(st.lists(st.tuples(st.integers(1, 2 * MIB), st.integers(0, 40)), max_size=40))
 def test_nobody_gets_what_another_still_has(steps: list[tuple[int, int]]) -> None:
     buffers = ReadBuffers()

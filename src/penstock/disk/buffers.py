@@ -19,7 +19,10 @@ MOST_BUFFERS = 8
 
 
 class ReadBuffers:
-    """A buffer is free when no view of it is left. Any thread may ask."""
+    """A buffer is free when no view of it is left; the one that was used last is in the processor's cache, so it comes
+
+    first. Any thread may ask.
+    """
 
     def __init__(self) -> None:
         self._buffers: deque[bytearray] = deque()
@@ -31,13 +34,14 @@ class ReadBuffers:
         for _ in range(len(self._buffers)):
             try:
                 # Taken out while it is looked at, so that nobody else gets it.
-                buffer = self._buffers.popleft()
+                buffer = self._buffers.pop()
             except IndexError:
                 break
-            view = memoryview(buffer)[:length] if _is_free(buffer) else None
-            self._buffers.append(buffer)
-            if view is not None:
+            if _is_free(buffer):
+                view = memoryview(buffer)[:length]
+                self._buffers.append(buffer)
                 return view
+            self._buffers.appendleft(buffer)
         if len(self._buffers) >= MOST_BUFFERS:
             return memoryview(bytearray(length))
         buffer = bytearray(BUFFER_BYTES)
