@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from tests.disk.crash import CrashingDisk, PowerOff
 from tests.disk.power import PowerCutDisk
-from tests.storage.batches import NOW_MS, append, batch_of, contents, sync
+from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents, headers_in, sync
 
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
@@ -116,6 +116,25 @@ def test_every_offset_can_be_read_from_afterwards() -> None:
             header = read_header(piece.cached() or piece.load())
             assert header.next_offset > offset
             assert log.read(offset, 1, upto=log.end_offset, at_least_one=True).length
+
+
+@pytest.mark.parametrize("max_bytes", [1, 300, 1000, 1500, 3000])
+def test_readers_with_little_room_pass_a_gap_between_large_batches(max_bytes: int) -> None:
+    disk = PowerCutDisk()
+    log = opened(disk, replace(COMPACTED, segment_bytes=100 * KIB))
+    keys = [b"first", b"a", b"again", b"again", b"b", b"again", b"c", b"last"]
+    for place, key in enumerate(keys):
+        put(log, (key, b"%d" % place * 900))
+    log.roll(NOW_MS)
+    put(log, (b"active", b""))
+    assert compact(log)
+    left = [offset for offset in range(9) if offset not in (2, 3)]
+    for is_cold in (False, True):
+        disk.is_cold = is_cold
+        for offset in range(log.end_offset):
+            data = bytes_at(log, offset, max_bytes=max_bytes)
+            assert headers_in(data)[0].base_offset == min(each for each in left if each >= offset)
+    assert not any(segment.damage for segment in log.segments)
 
 
 def test_small_segments_become_one_and_the_old_files_go() -> None:

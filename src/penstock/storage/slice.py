@@ -91,16 +91,18 @@ class SearchedSlice(Slice):
         expected, position = self._segment.place_before(query.offset, indexes)
         end = self._segment.sound_end(position)
         span = query.max_bytes + self._interval_bytes
+        is_behind = False
         while True:
             data = self._file.read(position, min(end - position, span))
-            selection = select(data, end - position, expected, query)
+            selection = select(data, end - position, expected, query, is_behind=is_behind)
             if not selection.needed or selection.fault:
                 return data, position, selection
             if len(data) < min(end - position, span):
                 return data, position, selection._replace(fault=True)
             position += selection.end
-            expected = selection.expected_offset
-            span = max(selection.needed, query.max_bytes, HEADER_BYTES)
+            expected, is_behind = selection.expected_offset, is_behind or selection.end > 0
+            # With the header behind it, which tells a gap from a base offset that is damaged.
+            span = max(selection.needed, query.max_bytes) + HEADER_BYTES
 
     def _damaged(self, position: int, expected_offset: int) -> PenstockError:
         self._check_still_there()

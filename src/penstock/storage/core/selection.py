@@ -42,9 +42,12 @@ class Selection(NamedTuple):
     needed: int = 0
 
 
-def select(data: bytes | bytearray | memoryview, available: int, expected_offset: int, query: Query) -> Selection:
+def select(
+    data: bytes | bytearray | memoryview, available: int, expected_offset: int, query: Query, *, is_behind: bool = False
+) -> Selection:
     """`data` begins at a batch with base offset `expected_offset`; `available`: bytes from there to the segment's end.
 
+    `is_behind`: it begins where a batch ends that `expected_offset` follows on, so offsets may be missing there too.
     Base offset and leader epoch are outside the CRC, so they are held against neighbours and known epochs.
     """
     view = memoryview(data)
@@ -58,7 +61,9 @@ def select(data: bytes | bytearray | memoryview, available: int, expected_offset
         if magic != MAGIC or delta < 0 or end < position + HEADER_BYTES or end > available:
             return Selection(position if start < 0 else start, position, expected_offset, fault=True)
         following = base + delta + 1
-        if base != expected_offset and not (gaps and position and _is_gap(data, base, expected_offset, end, following)):
+        if base != expected_offset and not (
+            gaps and (position or is_behind) and _is_gap(data, base, expected_offset, end, following)
+        ):
             return Selection(position if start < 0 else start, position, expected_offset, fault=True)
         if base >= upto:
             break
