@@ -121,7 +121,7 @@ def test_stale_leaders_and_versions(store: ControlledStore) -> None:
     assert problem(ask(store, recorded(1))) is Problem.FENCED_LEADER_EPOCH
 
 
-@pytest.mark.parametrize("isr", [(), (2,), (1, 1), (1, 4)])
+@pytest.mark.parametrize("isr", [(2, 4), (1, 1), (1, 4)])
 def test_an_isr_that_cannot_be_is_refused(store: ControlledStore, isr: tuple[int, ...]) -> None:
     assert problem(ask(store, *(member(store, node_id) for node_id in isr))) is Problem.INVALID_REQUEST
 
@@ -143,3 +143,22 @@ def test_an_earlier_life_of_the_leader_is_refused_as_a_whole(store: ControlledSt
     answer = send(store, change, broker_epoch=store.epoch(1) - 1)
     assert answer.refusal is not None and answer.refusal.problem is Problem.STALE_BROKER_EPOCH and not answer.rows
     assert store.state("t").isr == (1, 2)
+
+
+def test_a_leader_that_leaves_the_isr_is_followed_by_one_of_it(store: ControlledStore) -> None:
+    row = ask(store, recorded(2))
+    assert problem(row) is Problem.NEW_LEADER_ELECTED
+    state = store.state("t")
+    assert (state.leader, state.leader_epoch, state.isr) == (2, 1, (2,))
+    # It has all that was committed, and the ISR is too small to commit more without it.
+    assert state.eligible_leaders == (1,)
+
+
+def test_a_leader_stays_while_nobody_else_is_in_sync_and_alive(store: ControlledStore) -> None:
+    before = store.partition("t")
+    assert problem(ask(store)) is Problem.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    assert problem(ask(store, member(store, 3))) is Problem.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    store.tell(BrokerStopping(99, 2, store.epoch(2)))
+    assert store.state("t").isr == (1,)
+    assert problem(ask(store, recorded(2))) is not None
+    assert store.state("t").leader == before.state.leader

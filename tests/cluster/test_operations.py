@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -26,6 +27,7 @@ from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.static.primitive import i8, i32
 from tests.cluster.brokers import WAIT_S, Brokers, cluster_on, created, eventually, short_sessions
 
+from penstock.testing import node
 from penstock.testing.zookeeper import TestZooKeeper
 
 BROKER = 4
@@ -82,6 +84,21 @@ def test_replicas_move_with_their_records_and_what_cannot_be_is_refused(brokers:
     assert brokers.ask(3, ListPartitionReassignmentsRequest(topics=None)).topics == ()
     producer.produce("orders", "after")
     assert producer.flush(WAIT_S) == 0
+
+
+def test_what_was_moved_away_from_a_broker_that_was_down_is_gone_when_it_is_back(
+    server: TestZooKeeper, brokers: Brokers, tmp_path: Path
+) -> None:
+    brokers.start(1, 3)
+    settings = {"coordination": server.target(brokers.chroot), "node.id": "2"}
+    moved, kept = (tmp_path / "topics" / name / "partition-0" for name in ("moved", "kept"))
+    with node(settings, data_dir=str(tmp_path)):
+        created(brokers.admin(1), *(NewTopic(name, 1, replica_assignment=[[1, 2]]) for name in ("moved", "kept")))
+        eventually(lambda: moved.exists() and kept.exists())
+    assert outcome(brokers, 1, reassignment("moved", 0, [1, 3])) == (ErrorCode.none, None)
+    eventually(lambda: brokers.partitions(1, "moved") == {0: (1, [1, 3], {1, 3})})
+    with node(settings, data_dir=str(tmp_path)):
+        assert (moved.exists(), kept.exists()) == (False, True)
 
 
 def test_the_preferred_leader_leads_again_when_it_is_asked_for(brokers: Brokers) -> None:

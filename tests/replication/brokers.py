@@ -231,12 +231,17 @@ class Cluster:
             return Later.of(Refused(Problem.INVALID_UPDATE_VERSION))
         if any(not self.brokers[member].is_up for member, _ in isr):
             return Later.of(Refused(Problem.INELIGIBLE_REPLICA))
-        changed = PartitionNode(replace(node.state, isr=tuple(member for member, _ in isr)), node.version + 1)
+        members = tuple(member for member, _ in isr)
+        state = replace(node.state, isr=members)
+        if state.leader not in members:
+            state = replace(state, leader=members[0], leader_epoch=leader_epoch + 1)
+        changed = PartitionNode(state, node.version + 1)
         self.nodes[partition] = changed
         task = asyncio.get_running_loop().create_task(self._spread())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return Later.of(changed)
+        resigned = Refused(Problem.NEW_LEADER_ELECTED)
+        return Later.of(changed if node.state.leader in members else resigned)
 
     async def _spread(self) -> None:
         for broker in self.brokers.values():

@@ -65,6 +65,10 @@ class Partition:
         # Not while something that takes time is done to the log, which nothing else may use then.
         self.settled = asyncio.Event()
         self.settled.set()
+        # The log has failed: whoever leads should not.
+        self.when_failed: Callable[[], None] = lambda: None
+        # Deleted or moved away: what is asked on its behalf is of no use any more.
+        self.is_gone = False
         self._when_durable: Callable[[], None] | None = None
         self._propose: Propose | None = None
         self._committed_bytes = log.appended_bytes
@@ -123,6 +127,12 @@ class Partition:
         self._commits.refuse(self._closed)
         _tell(self._readers, None)
         _tell(self._followers, None)
+        if problem is Problem.STORAGE_FAILED:
+            if self.leadership is not None:
+                self.leadership.is_resigning = True
+            self.when_failed()
+        else:
+            self.is_gone = True
 
     # Leading
 

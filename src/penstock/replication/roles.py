@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Protocol
-from uuid import UUID
 
 from penstock.clock import Clock
 from penstock.cluster.core.image import Image
@@ -13,26 +12,17 @@ from penstock.cluster.core.view import PartitionNode
 from penstock.config.replication import ReplicationSettings
 from penstock.coordination.paths import NO_LEADER, PartitionState
 from penstock.errors import PenstockError, Problem, Refused
-from penstock.later import Later
 from penstock.replication.core.followers import LeadershipSettings
 from penstock.replication.core.following import Following
 from penstock.replication.core.in_sync import Altered, Answer, Proposal, answer_of
 from penstock.replication.core.leadership import Leadership
 from penstock.replication.partition import NOT_LEADING, Partition
+from penstock.replication.resignations import IsrChanges, Resignations
 
 logger = logging.getLogger(__name__)
 
 _NO_LEADER = Refused(Problem.NOT_LEADER, "nobody leads the partition now")
 _NOT_AGAIN = Refused(Problem.NOT_LEADER, "the leader epoch of this broker is over, and it has been given no other yet")
-
-
-class IsrChanges(Protocol):
-    """The way to the controller (AlterPartition)."""
-
-    def alter(
-        self, topic_id: UUID, partition: int, leader_epoch: int, partition_epoch: int, isr: Sequence[tuple[int, int]]
-    ) -> Later[PartitionNode | Refused]:
-        """Always answered, STORE_UNAVAILABLE or REQUEST_TIMED_OUT if nobody knows what has become of it."""
 
 
 class Fetching(Protocol):
@@ -74,6 +64,7 @@ class Roles:
         self._settings = LeadershipSettings(settings.replica_lag_time_max_ms, None if most < 0 else most)
         # Shared with all leaderships.
         self._live = dict(image.lasting_epochs)
+        self._resignations = Resignations(self.node_id, isr_changes, self._live, clock)
         self._is_suspended = False
         self._listeners: list[OnRole] = []
         fetching.attach(self.take_role)
@@ -88,6 +79,7 @@ class Roles:
         if version < partition.version or (version == partition.version and has_role):
             return
         partition.state, partition.version = state, version
+        partition.when_failed = lambda: self._resignations.resign(partition)
         leadership = partition.leadership
         if leadership is not None:
             partition.heed(leadership.on_state(state, version, self._clock.now_ms()))
@@ -102,6 +94,7 @@ class Roles:
         state = partition.state
         if partition.log.failure is not None:
             self._neither(partition, Refused(Problem.STORAGE_FAILED, partition.log.failure))
+            self._resignations.resign(partition)
         elif state.leader == self.node_id:
             if state.leader_epoch > partition.ended_epoch:
                 self._lead(partition)
@@ -123,7 +116,7 @@ class Roles:
 
     def session(self, partitions: Iterable[Partition], *, suspended: bool) -> None:
         """While it is in doubt nothing is proposed; all else goes on."""
-        self._is_suspended = suspended
+        self._is_suspended = self._resignations.is_suspended = suspended
         for partition in partitions:
             if partition.leadership is not None:
                 partition.leadership.is_suspended = suspended

@@ -20,7 +20,7 @@ def alter_partition(draft: Draft, request: AlterPartition, change: IsrChange) ->
         return Row(key, Refused(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has no partition {change.partition}"))
     refusal = _stale_broker(draft, request) or _stale(node, request, change) or _invalid(node, change)
     if refusal is None:
-        refusal = _ineligible(draft, node, change)
+        refusal = _ineligible(draft, node, change) or _lonely(draft, node, change)
     if refusal is not None:
         return Row(key, refusal)
     state = proven(node.state)
@@ -60,9 +60,16 @@ def _invalid(node: PartitionNode, change: IsrChange) -> Refused | None:
     members = [member.node_id for member in change.isr]
     if len(set(members)) != len(members) or not set(members) <= set(node.state.replicas):
         return Refused(Problem.INVALID_REQUEST, f"{members} are not distinct replicas of {list(node.state.replicas)}")
-    if node.state.leader not in members:
-        return Refused(Problem.INVALID_REQUEST, "the leader itself is always in the ISR")
     return None
+
+
+def _lonely(draft: Draft, node: PartitionNode, change: IsrChange) -> Refused | None:
+    """A leader that leaves the ISR, because its log has failed, wants another one of it to lead."""
+    members = {member.node_id for member in change.isr}
+    live, stopping, _ = draft.electorate
+    if node.state.leader in members or any(r in live and r not in stopping for r in members & set(node.state.isr)):
+        return None
+    return Refused(Problem.ELIGIBLE_LEADERS_NOT_AVAILABLE, "nobody else is in sync and alive: the leader has to stay")
 
 
 def _ineligible(draft: Draft, node: PartitionNode, change: IsrChange) -> Refused | None:

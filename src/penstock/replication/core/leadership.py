@@ -84,6 +84,8 @@ class Leadership:
         self.high_watermark = high_watermark
         self.is_suspended = False
         self.is_over = False
+        # The log has failed. Followers cannot reach its end then, which is not their fault: one of them is to lead.
+        self.is_resigning = False
         self._log = log
         self._live = live
         self._acknowledged_end = acknowledged_end
@@ -236,7 +238,8 @@ class Leadership:
         wanted = {self.node_id}
         for replica, follower in followers.items():
             is_member = replica in in_sync.recorded
-            if not self._followers.lags(follower, now_ms) if is_member else self._may_join(follower, now_ms):
+            stays = is_member and (self.is_resigning or not self._followers.lags(follower, now_ms))
+            if stays or (not is_member and self._may_join(follower, now_ms)):
                 wanted.add(replica)
         # Of what is in doubt the next version is the end, so it is asked for even if nothing else would change. It ends
         # also what the controller remembers of those who came back in doubt: this leader lives, and has everything.
