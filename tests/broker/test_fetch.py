@@ -39,3 +39,18 @@ def test_an_answer_holds_a_few_megabytes_unless_the_client_insists_on_more() -> 
             sizes.append(len(connection.ask(poll).responses[0].partitions[0].records))
         assert 3 * MIB < sizes[0] <= ENOUGH_BYTES
         assert sizes[1] >= 8 * MIB
+
+
+def test_a_first_batch_larger_than_all_that_was_asked_for_leaves_nothing_for_the_others() -> None:
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        for topic in ("large", "rolled"):
+            created = connection.ask(requests.create_topic(topic, configs={"segment.bytes": str(MIB)}))
+            assert created.topics[0].error_code == 0
+        for topic, size in (("large", MIB // 2), ("rolled", MIB // 2), ("rolled", MIB // 2), ("rolled", MIB // 2)):
+            assert connection.ask(requests.produce(topic, good_batch(value=bytes(size))))
+        both = [requests.fetch(topic, max_bytes=10_000).topics[0] for topic in ("large", "rolled")]
+        for max_bytes in (10_000, 0, -1):
+            poll = replace(requests.fetch("large", max_bytes=10_000), max_bytes=i32(max_bytes), topics=tuple(both))
+            large, rolled = connection.ask(poll).responses
+            assert len(large.partitions[0].records) > MIB // 2
+            assert (rolled.partitions[0].error_code, not rolled.partitions[0].records) == (0, True)

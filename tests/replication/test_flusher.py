@@ -105,6 +105,25 @@ def test_a_sync_that_cannot_begin_is_said_and_comes_with_the_next_request(caplog
     asyncio.run(life())
 
 
+def test_no_sync_begins_on_a_log_that_is_being_truncated() -> None:
+    """Its checkpoint would be written over the one that says where the log was cut."""
+
+    async def life() -> None:
+        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:
+            partition = await node.partition()
+            waiting = partition.when_committed(next_offset(node.write(partition, b"a")))
+            node.flusher.request(partition, checkpoint=True)
+            before = node.disk.count("sync", "")
+            partition.settled.clear()
+            await node.flusher.drained([partition])
+            assert (node.disk.count("sync", "") - before, waiting.done) == (0, False)
+            partition.settled.set()
+            node.flusher.request(partition)
+            assert await waiting.wait() is None
+
+    asyncio.run(life())
+
+
 def test_with_os_a_sync_comes_only_when_flush_messages_asks() -> None:
     async def life() -> None:
         async with world(PowerCutDisk()) as node:

@@ -45,7 +45,7 @@ def fetch(following: Following, now_ms: int = 0) -> Fetch:
 
 
 def replicate(leader: SimulatedLog, mine: SimulatedLog, following: Following, high_watermark: int) -> list[int]:
-    """Fetches until nothing changes; where it was truncated on the way."""
+    """Fetches until nothing changes; where it was truncated on the way, if that took anything."""
     cuts: list[int] = []
     for turn in range(100):
         asked = fetch(following, turn * RETRY_MS)
@@ -64,7 +64,8 @@ def replicate(leader: SimulatedLog, mine: SimulatedLog, following: Following, hi
             continue
         if isinstance(step, Restart):
             assert step.offset == leader.start_offset
-            cuts.append(step.offset)
+            if mine.end_offset > mine.start_offset:
+                cuts.append(step.offset)
             mine.restart_at(step.offset)
             continue
         assert isinstance(step, Append)
@@ -230,6 +231,22 @@ def test_a_follower_whose_log_is_known_to_be_the_leaders_keeps_it_when_everythin
     following = follow(log_of(1, 1), 1)
     assert isinstance(following.on_fetched(fetch(following), Fetched(2, 0)), Append)
     assert following.on_fetched(fetch(following), Fetched(2, 2)) == Append(2, 2)
+
+
+def test_a_log_that_is_known_to_be_committed_stays_though_the_leader_has_deleted_all_of_it() -> None:
+    """What is known of its producers tells repetitions apart, should this replica lead next."""
+    following = follow(log_of(1, 1), 2, high_watermark=2)
+    assert following.on_fetched(fetch(following), Fetched(2, 2)) == Append(2, 2)
+
+
+def test_an_empty_log_above_the_leaders_start_was_interrupted_on_its_way_back_to_it() -> None:
+    leader, mine = log_of(1, 1, 2, 2, 2, start=3), log_of(start=5)
+    leader.begin_epoch(3)
+    following = follow(mine, 3, high_watermark=5)
+    assert following.on_fetched(fetch(following), Fetched(8, 3)) == Restart(3)
+    mine.restart_at(3)
+    assert replicate(leader, mine, following, 8) == []
+    assert mine.entries == leader.entries
 
 
 # Leaders in turn, each with some replica's log so far, cut at some place, and records of its own.

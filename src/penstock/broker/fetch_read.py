@@ -193,7 +193,8 @@ def _read_row(read: FetchRead, replicas: Replicas, wanted: Wanted, max_bytes: in
         # Said at once, and without records.
         read.failed = True
     elif not reader.is_follower or wanted.fetch_offset != partition.log.end_offset:
-        row.bytes_left = min(wanted.max_bytes, max_bytes - read.size)
+        # A first batch may be larger than all that was asked for.
+        row.bytes_left = max(0, min(wanted.max_bytes, max_bytes - read.size))
         _read_records(read, row, partition, reader.limits)
 
 

@@ -94,6 +94,8 @@ class Flusher:
     def _begin(self) -> None:
         asked, self._asked = self._asked, {}
         for partition, checkpoint in asked.items():
+            if not partition.settled.is_set():
+                continue
             if checkpoint or not self._commits.accept(partition):
                 self._sync(partition, self._clock.now_ms(), checkpoint)
         self._commits.begin()
@@ -116,7 +118,12 @@ class Flusher:
             self._sync(partition, now_ms)
 
     def _sync(self, partition: Partition, now_ms: int | None, checkpoint: bool = False) -> bool:
-        """Whether a sync of its files has begun; without `now_ms`, whether one is due or not."""
+        """Whether a sync of its files has begun; without `now_ms`, whether one is due or not.
+
+        None begins on a log that is being truncated: its checkpoint would be written over the one that says so.
+        """
+        if not partition.settled.is_set():
+            return False
         if partition in self._running:
             # When that one has ended, what is left to do is looked at again.
             self._wants_checkpoint |= {partition} if checkpoint else set()

@@ -100,9 +100,10 @@ class Following:
     def on_fetched(self, fetch: Fetch, answer: Fetched) -> Append | Truncate | Restart | None:
         """None: an answer to an older fetch, to be forgotten.
 
-        What lies below the leader's start cannot be compared any more. If nothing is left above it, all of it goes: a
-        record that was never committed would else live on in what is known of its producer, and be acknowledged when
-        it is sent again.
+        What lies below the leader's start cannot be compared any more. If nothing is left above it, all of it goes
+        that is not known to be committed: a record that never was would else live on in what is known of its producer,
+        and be acknowledged when it is sent again. An empty log that starts above the leader's start was on its way
+        back to there when it was interrupted, and would miss what lies between.
         """
         if fetch != self._pending:
             return None
@@ -113,7 +114,9 @@ class Following:
             return Truncate(offset) if offset > answer.log_start else self._restart(answer.log_start)
         if not self._is_verified:
             self._is_verified = True
-            if fetch.last_fetched_epoch != UNDEFINED and fetch.offset <= answer.log_start:
+            is_committed = fetch.offset == answer.log_start and fetch.offset <= self.high_watermark
+            is_empty = fetch.last_fetched_epoch == UNDEFINED
+            if fetch.offset > answer.log_start if is_empty else fetch.offset <= answer.log_start and not is_committed:
                 return self._restart(answer.log_start)
         return Append(answer.high_watermark, answer.log_start)
 
