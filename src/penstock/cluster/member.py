@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from penstock.cluster.controller import ActiveController
 from penstock.cluster.metadata import Metadata, connected
+from penstock.cluster.patience import patiently
 from penstock.coordination.controller_election import ControllerElection, Incumbent, Office
 from penstock.coordination.interface import Remove, SessionState, Store
 from penstock.coordination.paths import NO_EPOCH, NO_LEADER, Registration, registration_path
@@ -22,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 # Between two looks at a store that holds what it should not.
 _PAUSE_S = 5.0
+# A store that stays out of reach for so long in the middle of a start is somebody's business.
+START_PATIENCE_S = 30.0
 
 
 class TakeOffice(Protocol):
@@ -79,10 +82,14 @@ class Member:
             self._election.watch(self._changed.set),
         ]
         self._metadata.when_brokers_change(self._changed.set)
-        await self._register()
-        await self._look_at_office()
+        await patiently(self._store, self._begin, START_PATIENCE_S)
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._ended)
+
+    async def _begin(self) -> None:
+        if self._standing.session_id != self._store.session_id:
+            await self._register()
+        await self._look_at_office()
 
     async def close(self) -> None:
         for unwatch in self._unwatch:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.broker.api import Handler
 from penstock.broker.connections import Connections
@@ -19,6 +20,8 @@ from penstock.broker.gate import Gate
 from penstock.broker.listener import bind, listen
 from penstock.broker.pressure import Pressure
 from penstock.clock import Clock
+from penstock.cluster.member import START_PATIENCE_S
+from penstock.cluster.patience import patiently
 from penstock.config.address import Address
 from penstock.config.settings import Settings
 from penstock.coordination.data_directory import DataDirectory
@@ -218,7 +221,8 @@ async def _join(stack: AsyncExitStack, settings: Settings, disk: Disk, data_dir:
     stack.push_async_callback(store.close)
     if not isinstance(store, EmbeddedStore):
         patience_ms = settings.coordination.session_timeout_ms
-        return store, await join_cluster(store, directory, node_id, is_private=False, patience_ms=patience_ms)
+        join = partial(join_cluster, store, directory, node_id, is_private=False, patience_ms=patience_ms)
+        return store, await patiently(store, join, START_PATIENCE_S)
     if store.torn_bytes:
         logger.warning("store.recovered", extra={"torn_bytes": store.torn_bytes, "why": _TORN_METADATA})
     if store.began_empty and PartitionDirectories(disk, data_dir).existing():
