@@ -61,7 +61,7 @@ def test_what_has_nothing_new_is_told_with_its_high_watermark_and_what_has_ended
             settings = ReplicationSettings(), TopicReplicationSettings()
             throttles = MoveThrottles(Image("cluster", 1, []), *settings, Side.LEADER)
             limits = FollowerLimits(throttles, 2, node.clock)
-            reader = FollowerReader(2, 0, limits, node.clock.now_ms())
+            reader = FollowerReader(2, 0, 1, limits, node.clock.now_ms())
             reader.told()
             before = read_all(node.replicas, [wanted(name) for name in names], MIB, reader)
             assert (before.size, before.failed) == (0, False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol, runtime_checkable
 
@@ -32,6 +33,9 @@ class Api:
     private: bool = False
 
 
+_numbers = itertools.count(1)
+
+
 @dataclass(slots=True)
 class Caller:
     """Who asks, as far as the connection knows. One per connection, so read it inside `start`."""
@@ -45,6 +49,8 @@ class Caller:
     when_gone: Callable[[], None] | None = None
     # Called when more has come from the client while it waits for an answer.
     when_more: Callable[[], None] | None = None
+    # Of the connection; no other ever has it.
+    number: int = field(default_factory=_numbers.__next__)
 
 
 class Handler(Protocol):

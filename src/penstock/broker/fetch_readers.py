@@ -49,12 +49,15 @@ class FollowerReader:
 
     is_follower = True
 
-    def __init__(self, replica: int, broker_epoch: int, limits: FollowerLimits, now_ms: int) -> None:
+    def __init__(self, replica: int, broker_epoch: int, connection: int, limits: FollowerLimits, now_ms: int) -> None:
         self.limits = limits
         self._replica = replica
         self._broker_epoch = broker_epoch
+        self._connection = connection
         self._now_ms = now_ms
         self._is_told = False
+        # Somebody waits for its next fetch.
+        self.is_urgent = False
 
     def told(self) -> None:
         """All leaders have been told of the fetch; what is read from now on is only read."""
@@ -73,8 +76,11 @@ class FollowerReader:
             wanted.fetch_offset,
             wanted.last_fetched_epoch,
             wanted.log_start_offset,
+            self._connection,
         )
         outcome = partition.on_follower_fetch(fetch, self._now_ms)
+        if partition.confirmations.rounds:
+            self.is_urgent |= partition.confirmations.awaits(self._replica)
         if isinstance(outcome, EpochEnd):
             row.parting = outcome
             return None

@@ -80,6 +80,25 @@ class Groups:
             return Later.of(_NOT_HERE)
         return runner.submit(event).map(lambda answer: _expected(answer, kind))
 
+    def read(self, group_id: str, event: GroupEvent, kind: type[A]) -> Later[A | Refused]:
+        """As `submit`, and the answer is not from the past of a coordinator that was replaced and does not know it."""
+        answer = self.submit(group_id, event, kind)
+        partition = self.partition_of(group_id)
+        runner = None if partition is None else self._runners.get(partition)
+        if runner is None:
+            return answer
+        certain: Later[A | Refused] = Later()
+
+        def confirmed(done: Later[Refused | None]) -> None:
+            refused = done.result()
+            if refused is None:
+                answer.when_done(certain.settle_like)
+            else:
+                certain.complete(refused if refused.problem is Problem.COORDINATOR_NOT_AVAILABLE else _NOT_HERE)
+
+        runner.when_confirmed().when_done(confirmed)
+        return certain
+
     def submit_to_all(self, event: GroupEvent, kind: type[A]) -> Later[list[A | Refused]]:
         """For what concerns every group; the answers are in no order that means anything."""
         runners = self._runners.values()

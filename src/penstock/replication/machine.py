@@ -156,6 +156,10 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         self._arm()
         return answer
 
+    def when_confirmed(self) -> Later[Refused | None]:
+        """When it is certain that no other runner served this partition when this was called."""
+        return self._partition.confirmations.ask(self._partition.leadership, self._clock.now_ms())
+
     def stop(self, refused: Refused) -> None:
         """No more answers from here; the next machine replays."""
         self._machine = None

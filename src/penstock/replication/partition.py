@@ -14,6 +14,7 @@ from uuid import UUID
 from penstock.coordination.paths import NO_EPOCH, NO_LEADER, PartitionState
 from penstock.errors import PenstockError, Problem, Refused
 from penstock.later import Later
+from penstock.replication.confirmations import Confirmations
 from penstock.replication.core.closest import may_serve_reads
 from penstock.replication.core.following import Following
 from penstock.replication.core.in_sync import Proposal
@@ -73,6 +74,8 @@ class Partition:
         self._propose: Propose | None = None
         self._committed_bytes = log.appended_bytes
         self._commits = CommitWaiters()
+        # Whether this broker leads still, for whoever must know.
+        self.confirmations = Confirmations(lambda: _tell(self._followers, None))
         self._readers: dict[object, OnProgress] = {}
         self._followers: dict[object, OnProgress] = {}
         # What an append is refused with.
@@ -118,6 +121,7 @@ class Partition:
         self.lacks_replicas = False
         self._refused = self._closed or refused
         self._commits.refuse(self._refused)
+        self.confirmations.refuse(self._refused)
         _tell(self._readers, None)
         _tell(self._followers, None)
 
@@ -125,6 +129,7 @@ class Partition:
         """For good: the partition is deleted, moved, or its log failed. What can be read stays so."""
         self._refused = self._closed = Refused(problem, text)
         self._commits.refuse(self._closed)
+        self.confirmations.refuse(self._closed)
         _tell(self._readers, None)
         _tell(self._followers, None)
         if problem is Problem.STORAGE_FAILED:
@@ -157,6 +162,8 @@ class Partition:
         outcome = self.leadership.on_fetch(fetch, now_ms)
         if not isinstance(outcome, Outcome):
             return outcome
+        if self.confirmations.rounds:
+            self.confirmations.fetched(self.leadership, fetch.replica, fetch.connection)
         self.heed(outcome)
         return None
 
@@ -166,6 +173,8 @@ class Partition:
         if leadership is None or propose is None:
             return
         self.lacks_replicas = not leadership.has_enough_in_sync
+        if self.confirmations.rounds:
+            self.confirmations.look(leadership)
         if outcome.advanced:
             self._moved_to(leadership.high_watermark)
         if outcome.proposal is not None:
@@ -183,6 +192,8 @@ class Partition:
 
     def expire(self, now_ms: int) -> None:
         """Now and then, at least twice in replica.lag.time.max.ms: deadlines, and followers that lag behind."""
+        if self.confirmations.rounds:
+            self.confirmations.expire(now_ms)
         if self._commits.waiting:
             self._commits.expire(now_ms)
         if self.leadership is not None and len(self.state.replicas) > 1:

@@ -25,6 +25,10 @@ PRODUCER: dict[str, str | int | float | bool] = {
     "retry.backoff.ms": 20,
     "retry.backoff.max.ms": 100,
     "request.timeout.ms": 3_000,
+    # A broker that says nothing is given up before its session ends, and the next leader is found soon after: while
+    # nobody leads, librdkafka asks once a second and at this interval.
+    "socket.timeout.ms": 3_000,
+    "topic.metadata.refresh.interval.ms": 250,
     "message.timeout.ms": 3_600_000,
 }
 

@@ -12,27 +12,26 @@ GroupPartition = tuple[str, TopicPartition]
 
 
 def commit_went_back(history: History) -> Iterator[Finding]:
-    """For each reader, who asks one question after another; and in the end nothing that was committed is missing.
-
-    In between a coordinator that was cut off may answer from its past until it hears that others have its office.
-    Members commit only forward, so no later commit explains a lower answer.
-    """
-    commits: defaultdict[GroupPartition, list[Committed]] = defaultdict(list)
+    """Members commit only forward, so what was committed when somebody asked is a lower bound of the answer."""
+    commits: defaultdict[GroupPartition, list[Committed | CommittedSeen]] = defaultdict(list)
     for committed in history.of(Committed):
         commits[committed.group, at(committed)].append(committed)
-    last: dict[tuple[GroupPartition, str], CommittedSeen] = {}
     for seen in history.of(CommittedSeen):
-        earlier = last.get(((seen.group, at(seen)), seen.reader), seen)
-        if seen.offset < earlier.offset:
-            text = f"{seen.reader} saw {earlier.offset} of {at(seen)} committed by {seen.group}, then {seen.offset}"
-            yield Finding("committed offset went back", text, (earlier, seen))
-        last[(seen.group, at(seen)), seen.reader] = seen
-    for ((group, partition), reader), seen in last.items():
-        before = [each for each in commits[group, partition] if each.at_ns < seen.asked_ns]
-        highest = max(before, key=lambda each: each.offset, default=None)
-        if highest is not None and seen.offset < highest.offset:
-            text = f"{group} had {highest.offset} of {partition} committed, {reader} sees {seen.offset} in the end"
-            yield Finding("committed offset went back", text, (highest, seen))
+        commits[seen.group, at(seen)].append(seen)
+    for (group, partition), events in commits.items():
+        # What had been answered by then, highest first: the answers in order of time, walked beside the questions.
+        answers = sorted(events, key=lambda event: event.at_ns)
+        highest: Committed | CommittedSeen | None = None
+        position = 0
+        asked = [event for event in events if isinstance(event, CommittedSeen)]
+        for seen in sorted(asked, key=lambda event: event.asked_ns):
+            while position < len(answers) and answers[position].at_ns < seen.asked_ns:
+                if highest is None or answers[position].offset > highest.offset:
+                    highest = answers[position]
+                position += 1
+            if highest is not None and seen.offset < highest.offset:
+                text = f"{group} had {highest.offset} of {partition} committed, later it is {seen.offset}"
+                yield Finding("committed offset went back", text, (highest, seen))
 
 
 def two_owners(history: History) -> Iterator[Finding]:

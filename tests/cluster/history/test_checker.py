@@ -286,11 +286,6 @@ ALLOWED: dict[str, list[AnyEvent]] = {
         Committed(at_ns=12, topic="t", partition=0, group="g", member="m", offset=7),
         CommittedSeen(at_ns=13, asked_ns=11, topic="t", partition=0, group="g", reader="r", offset=6),
     ],
-    "a coordinator that was cut off may answer from its past": [
-        Committed(at_ns=10, topic="t", partition=0, group="g", member="m", offset=7),
-        CommittedSeen(at_ns=12, asked_ns=11, topic="t", partition=0, group="g", reader="r", offset=6),
-        CommittedSeen(at_ns=14, asked_ns=13, topic="t", partition=0, group="g", reader="r", offset=7),
-    ],
     "two looks at once may be answered in any order": [
         CommittedSeen(at_ns=20, asked_ns=10, topic="t", partition=0, group="g", reader="r", offset=7),
         CommittedSeen(at_ns=21, asked_ns=11, topic="t", partition=0, group="g", reader="s", offset=6),

@@ -91,13 +91,16 @@ class Fetch:
         follower = None
         if request.replica_id != CONSUMER:
             limits = FollowerLimits(self._throttles, request.replica_id, self._clock)
-            follower = FollowerReader(request.replica_id, request.replica_epoch, limits, self._clock.now_ms())
+            number, now_ms = caller.number, self._clock.now_ms()
+            follower = FollowerReader(request.replica_id, request.replica_epoch, number, limits, now_ms)
         reader = follower or ConsumerReader(self._image, request.rack_id)
         read = self._read(request, plan, reader)
+        is_urgent = False
         if follower is not None:
             follower.told()
+            is_urgent = follower.is_urgent
         # Without partitions there is nothing to wait for: it closes a session, say.
-        if read.failed or not read.rows or read.size >= request.min_bytes or request.max_wait_ms <= 0:
+        if read.failed or not read.rows or read.size >= request.min_bytes or request.max_wait_ms <= 0 or is_urgent:
             return self._answer(request, plan, read)
         return self._park(request, plan, read, caller, reader)
 

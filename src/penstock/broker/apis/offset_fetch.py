@@ -46,7 +46,7 @@ class OffsetFetch:
         if asked is not None:
             topics = tuple(map(self._partitions, asked))
         event = FetchOffsets(group.group_id, topics, group.member_id, group.member_epoch)
-        return self._groups.submit(group.group_id, event, FetchAnswer).map(lambda answer: self._response(group, answer))
+        return self._groups.read(group.group_id, event, FetchAnswer).map(lambda answer: self._response(group, answer))
 
     def _partitions(self, topic: OffsetFetchRequestTopic) -> TopicPartitions:
         """With the id where it is known: a topic that was made anew does not inherit its forerunner's offsets."""

@@ -8,7 +8,7 @@ replacement, does no harm before it notices.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -31,6 +31,8 @@ class FollowerFetch(NamedTuple):
     offset: int
     last_fetched_epoch: int
     log_start: int
+    # Tells connections apart, if that matters.
+    connection: int = 0
 
 
 class Outcome(NamedTuple):
@@ -117,6 +119,11 @@ class Leadership:
         if len(self._in_sync.maximal) < self._in_sync.state.min_insync_replicas:
             return Standing.COMMITTED_BELOW_MIN_ISR
         return Standing.COMMITTED
+
+    @property
+    def others_in_sync(self) -> Set[int] | None:
+        """All who could be elected instead of this leader. None: with too small an ISR others may be, too (KIP-966)."""
+        return self._in_sync.maximal - {self.node_id} if self.has_enough_in_sync else None
 
     def low_watermark(self) -> int:
         """Below it no live replica has anything: when DeleteRecords is done."""
