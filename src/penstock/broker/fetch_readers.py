@@ -49,7 +49,9 @@ class FollowerReader:
 
     is_follower = True
 
-    def __init__(self, replica: int, broker_epoch: int, connection: int, limits: FollowerLimits, now_ms: int) -> None:
+    def __init__(
+        self, replica: int, broker_epoch: int, connection: int, limits: FollowerLimits | None, now_ms: int
+    ) -> None:
         self.limits = limits
         self._replica = replica
         self._broker_epoch = broker_epoch

@@ -53,6 +53,10 @@ class MoveThrottles:
             return (*throttles, self._of_rate(state.throttled_rate, now_ms))
         return throttles
 
+    def has_own(self, now_ms: int) -> bool:
+        """Whether the broker itself is limited; most are not, and need not look at each partition."""
+        return self._own_throttle(now_ms) is not None
+
     def _own_throttle(self, now_ms: int) -> Throttle | None:
         broker = self._image.brokers.get(self._image.node_id)
         config = _NOTHING if broker is None else broker.config

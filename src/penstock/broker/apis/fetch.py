@@ -90,8 +90,10 @@ class Fetch:
             return FetchResponse([], code_of(plan))
         follower = None
         if request.replica_id != CONSUMER:
-            limits = FollowerLimits(self._throttles, request.replica_id, self._clock)
             number, now_ms = caller.number, self._clock.now_ms()
+            limits = None
+            if self._throttles.has_own(now_ms):
+                limits = FollowerLimits(self._throttles, request.replica_id, self._clock)
             follower = FollowerReader(request.replica_id, request.replica_epoch, number, limits, now_ms)
         reader = follower or ConsumerReader(self._image, request.rack_id)
         read = self._read(request, plan, reader)
