@@ -70,6 +70,35 @@ def test_an_epoch_in_which_this_broker_led_and_wrote_nothing_leaves_no_trace() -
     assert (log.latest_epoch, log.epochs.epoch_of(1)) == (3, 3)
 
 
+@pytest.mark.parametrize("first", [1, 4])
+def test_records_of_an_older_epoch_than_one_in_which_it_led_and_wrote_nothing_survive_a_kill(first: int) -> None:
+    """Its checkpoint knew of the empty epoch. `first`: perhaps behind a gap that the leader's compaction left."""
+    disk = PowerCutDisk()
+    log = log_on(disk, cleanup_policy="compact")
+    take(log, batches((0, 5, 1)))
+    log.begin_epoch(6)
+    log.checkpoint()
+    take(log, batches((first, 5, 1), (first + 1, 5, 1), (first + 2, 7, 1)))
+    sync(log)
+    for again in (log, log_on(disk, cleanup_policy="compact")):
+        assert list(contents(again)) == [0, first, first + 1, first + 2]
+        assert not again.recovery.damage
+        assert again.epochs.starts() == [(5, 0), (7, first + 2)]
+
+
+def test_an_epoch_that_this_broker_began_is_over_for_a_log_that_is_opened_again() -> None:
+    """It leads in an epoch once, so nothing is written in that one any more; an older one may still be taken over."""
+    disk = PowerCutDisk()
+    log = log_on(disk)
+    take(log, batches((0, 5, 1)))
+    log.begin_epoch(6)
+    log.close()
+    again = log_on(disk)
+    assert again.latest_epoch == 5
+    take(again, batches((1, 5, 1)))
+    assert again.epochs.starts() == [(5, 0)]
+
+
 def test_what_was_cut_off_is_left_out_and_what_is_not_sound_is_refused() -> None:
     data = batches((0, 1, 1), (1, 1, 1))
     whole = len(data)

@@ -77,6 +77,8 @@ class Recovery:
         self._has_checkpoint = checkpoint is not None
         self._checkpoint = checkpoint or Checkpoint(0, 0, [], [], [])
         self._epochs = LeaderEpochs(self._checkpoint.epochs)
+        # One in which this broker led and wrote nothing: what it took afterwards may be of an older one.
+        self._epochs.cut_end(self._checkpoint.recovery_offset)
         self._producers = ProducerStates(self._checkpoint.producers)
         self._replay = Replay()
         if share is not None:

@@ -125,6 +125,8 @@ def _record(log: LogState, run: _Run, now_ms: int) -> None:
             # Places in the tail are found by offset, and none may be missing there.
             log.forget_tail()
         if header.leader_epoch != log.latest_epoch:
+            # Behind a gap `assign` does not see that an epoch wrote nothing.
+            log.epochs.cut_end(log.end_offset)
             log.epochs.assign(header.leader_epoch, base_offset)
             log.latest_epoch = log.epochs.latest
         segment.grow(size, base_offset, header.next_offset, header.max_timestamp, interval_bytes)
