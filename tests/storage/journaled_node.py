@@ -89,6 +89,15 @@ class JournaledNode:
         self.logs[topic].abandon()
         PartitionDirectories(self.disk, DATA).remove_topic(topic)
         self.ids[topic] = UUID(int=self.ids[topic].int + 1000)
+        self._open_again(topic)
+
+    def move_away_and_back(self, topic: str) -> None:
+        self.journal.forget(self.logs[topic])
+        self.logs[topic].abandon()
+        PartitionDirectories(self.disk, DATA).remove_partitions(topic, [0])
+        self._open_again(topic)
+
+    def _open_again(self, topic: str) -> None:
         (path,) = PartitionDirectories(self.disk, DATA).claim(topic, self.ids[topic], [0])
         share = self.journal.share_for(self.ids[topic], 0)
         self.logs[topic] = Log.open(self.disk, path, self.settings, now_ms=self.now_ms, share=share)

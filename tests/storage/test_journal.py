@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
-from tests.storage.batches import NOW_MS, sync
+from tests.storage.batches import NOW_MS, contents, sync
 from tests.storage.journaled_node import DATA, JournaledNode
+from tests.storage.test_replica_append import batches, take
 
 from penstock.config.log import LogSettings
 from penstock.storage.compaction import Compaction
@@ -182,6 +185,61 @@ def test_a_topic_that_is_made_anew_has_nothing_of_the_old_one() -> None:
     node.make_anew("orders")
     node.cut_power()
     assert (node.batches("orders"), node.batches("other")) == (0, 2)
+
+
+@pytest.mark.parametrize("power_fails", [False, True])
+@pytest.mark.parametrize("entry_failed", [False, True])
+@pytest.mark.parametrize("rows", [(), ((1, 6, 1),)])
+def test_a_replica_that_was_moved_away_and_is_back_has_nothing_of_its_earlier_log(
+    power_fails: bool, entry_failed: bool, rows: tuple[tuple[int, int, int], ...]
+) -> None:
+    node = JournaledNode("orders")
+    (first,) = contents(node.logs["orders"]).values()
+    take(node.logs["orders"], batches((1, 5, 1), (2, 5, 1), (3, 5, 1)))
+    ticket = node.begin_commit()
+    assert ticket is not None
+    ticket.run()
+    if entry_failed:
+        node.journal.fail(ticket, OSError(errno.EIO, "nobody knows what is on disk"), NOW_MS)
+    else:
+        node.journal.finish(ticket)
+    node.move_away_and_back("orders")
+    take(node.logs["orders"], bytearray(first))
+    sync(node.logs["orders"])
+    take(node.logs["orders"], batches(*rows))
+    if entry_failed:
+        sync(node.logs["orders"])
+    elif rows:
+        node.commit()
+    if power_fails:
+        node.cut_power()
+    else:
+        node.open()
+    log = node.logs["orders"]
+    assert b"".join(contents(log).values()) == first + batches(*rows)
+
+
+def test_a_new_log_of_which_the_journal_has_nothing_costs_no_sync() -> None:
+    node = JournaledNode("orders")
+    before = node.disk.count("sync")
+    share = node.journal.share_for(node.ids["orders"], 1)
+    Log.open(node.disk, f"{DATA}/topics/orders/partition-1", node.settings, now_ms=NOW_MS, share=share)
+    assert node.disk.count("sync") == before
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_what_a_follower_has_behind_gaps_comes_back(policy: str) -> None:
+    node = JournaledNode("offsets", settings=LogSettings(cleanup_policy=policy))
+    take(node.logs["offsets"], batches((5, 1, 1), (6, 1, 2)))
+    node.commit()
+    take(node.logs["offsets"], batches((20, 2, 1), (30, 3, 1)))
+    node.commit()
+    assert node.logs["offsets"].durable_offset == 31
+    node.cut_power()
+    log = node.logs["offsets"]
+    assert list(contents(log)) == [0, 5, 6, 20, 30]
+    assert (log.end_offset, log.epochs.starts()) == (31, [(0, 0), (1, 5), (2, 20), (3, 30)])
+    assert log.segments[-1].gaps
 
 
 def test_deleted_records_stay_deleted() -> None:

@@ -89,18 +89,20 @@ def test_garbage_is_no_entry_and_no_lap(garbage: bytes) -> None:
     assert decode_lap(garbage) is None
 
 
-def piece_of(position: int, *batches: bytes) -> Piece:
-    return Piece(TOPIC_ID, 0, 100, 0, position, 0, b"".join(batches))
+def piece_of(position: int, *batches: bytes, base_offset: int | None = None) -> Piece:
+    if base_offset is None:
+        base_offset = read_header(batches[0]).base_offset
+    return Piece(TOPIC_ID, 0, 100, 0, position, base_offset, b"".join(batches))
 
 
-def stamped(base_offset: int, *values: bytes) -> bytes:
+def stamped(base_offset: int, *values: bytes, epoch: int = 0) -> bytes:
     batch = bytearray(batch_of(*values))
-    stamp(batch, base_offset, 0)
+    stamp(batch, base_offset, epoch)
     return bytes(batch)
 
 
-def found(replay: Replay, position: int, expected_offset: int, generation: int = 0) -> list[bytes]:
-    return [bytes(batch) for _, batch in replay.run_from(100, generation, position, expected_offset)]
+def found(replay: Replay, position: int, expected_offset: int, generation: int = 0, epoch: int = 0) -> list[bytes]:
+    return [bytes(batch) for _, batch in replay.run_from(100, generation, position, expected_offset, epoch)]
 
 
 def test_a_run_goes_over_the_borders_of_pieces() -> None:
@@ -112,6 +114,25 @@ def test_a_run_goes_over_the_borders_of_pieces() -> None:
     assert found(replay, 0, 4) == [], "another offset is expected there"
     assert found(replay, 0, 5, generation=1) == [], "compaction has written the segment anew"
     assert found(replay, 1, 5) == []
+
+
+def test_offsets_that_a_leader_compacted_away_are_missing_in_a_run_but_only_where_they_were() -> None:
+    first, second, third = stamped(5, b"a"), stamped(9, b"b"), stamped(20, b"c")
+    at = len(first) + len(second)
+    pieces = [piece_of(0, first, second, base_offset=3), piece_of(at, third, base_offset=10)]
+    replay = Replay(JournaledPiece(1, piece) for piece in pieces)
+    assert found(replay, 0, 3) == [first, second, third]
+    assert found(replay, len(first), 6) == [second, third]
+    for other in (2, 4, 5):
+        assert found(replay, 0, other) == [], "the log did not end there when it was written"
+    assert found(replay, at, 20) == []
+
+
+def test_a_run_ends_where_the_leader_epoch_would_fall() -> None:
+    first, second = stamped(5, b"a", epoch=4), stamped(6, b"b", epoch=3)
+    replay = Replay([JournaledPiece(1, piece_of(0, first, second))])
+    assert found(replay, 0, 5, epoch=4) == [first]
+    assert found(replay, 0, 5, epoch=5) == []
 
 
 def test_the_newest_piece_of_a_place_counts_and_void_ones_do_not() -> None:

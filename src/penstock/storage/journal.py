@@ -94,6 +94,7 @@ class Journal:
             for file in journal._files:
                 for entry in file.entries():
                     journal.raise_sequence(entry.sequence + 1)
+                    file.will_hold((piece.topic_id, piece.partition) for piece in entry.pieces)
                     for piece in entry.pieces:
                         found = journal._found.setdefault((piece.topic_id, piece.partition), [])
                         found.append(JournaledPiece(entry.sequence, piece))
@@ -110,7 +111,8 @@ class Journal:
     def share_for(self, topic_id: UUID, partition: int) -> JournalShare:
         """For the log of that partition. On any thread."""
         found = self._found.get((topic_id, partition), ())
-        return JournalShare(topic_id, partition, found, lambda: self._next_sequence, self.raise_sequence)
+        has_some = any(file.may_hold((topic_id, partition)) for file in self._files)
+        return JournalShare(topic_id, partition, found, has_some, lambda: self._next_sequence, self.raise_sequence)
 
     def raise_sequence(self, sequence: int) -> None:
         """Entries from now on have at least this one. A log's checkpoint knows below which its pieces are void."""
@@ -147,7 +149,9 @@ class Journal:
             return None
         sequence = self._next_sequence
         self._next_sequence += 1
-        self._ticket = JournalTicket(file, file.lap, sequence, [take_stage(log) for log in logs[:count]])
+        taken = [take_stage(log) for log in logs[:count]]
+        file.will_hold((each.piece.topic_id, each.piece.partition) for each in taken)
+        self._ticket = JournalTicket(file, file.lap, sequence, taken)
         return self._ticket
 
     def is_usable(self, now_ms: int) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from uuid import UUID
 
 from penstock.disk.interface import Disk, File, write_fully
 from penstock.storage.core.journal_entry import (
@@ -24,6 +25,9 @@ from penstock.units import MIB
 FILE_BYTES = 16 * MIB
 
 
+PartitionKey = tuple[UUID, int]
+
+
 class JournalFile:
     def __init__(self, disk: Disk, directory: str, name: str, capacity_bytes: int) -> None:
         self._disk = disk
@@ -37,6 +41,9 @@ class JournalFile:
         self.position = PAGE_BYTES
         # How far the files of these logs must be synced before a next lap begins.
         self.holds: dict[LogState, int] = {}
+        # Of which partitions this lap has something, and the one before: it counts until this one has an entry.
+        self._partitions: set[PartitionKey] = set()
+        self._earlier_partitions: set[PartitionKey] = set()
         self._has_lap = False
         # It began with something that was neither a lap's first page nor wiped.
         self.is_unreadable = False
@@ -81,6 +88,15 @@ class JournalFile:
         self.lap = Lap(os.urandom(LAP_NAME_BYTES), first_sequence)
         self.position = PAGE_BYTES
         self.holds = {}
+        self._partitions, self._earlier_partitions = set(), self._partitions
+
+    def will_hold(self, partitions: Iterable[PartitionKey]) -> None:
+        """An entry of these is on its way, and may be found whatever becomes of it; or it was found."""
+        self._partitions.update(partitions)
+
+    def may_hold(self, partition: PartitionKey) -> bool:
+        """On any thread."""
+        return partition in self._partitions or partition in self._earlier_partitions
 
     def write(self, entry: bytes, lap: Lap, position: int) -> None:
         """Durable when it returns. Raises OSError; then nobody knows what is there from `position` on."""

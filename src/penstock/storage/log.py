@@ -72,6 +72,10 @@ class Log(LogState):
             remove_mark(disk, directory)
             if recovered.was_cut:
                 settle_truncation(log)
+            if recovered.is_new and share is not None and share.has_some:
+                # The replica was moved away, and is back: that voids what the journal has of the earlier log.
+                log.gather_checkpoint(for_good=True)()
+                log.checkpoint_written(None)
             if had_failed or (wants_sync and (recovered.changed or log.recovery.noteworthy)):
                 log.checkpoint()
             if had_failed:

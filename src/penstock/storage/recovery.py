@@ -8,6 +8,7 @@ them are refused.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -48,6 +49,8 @@ class Recovered(NamedTuple):
     # The journal had something that the checkpoint did not know, and below which sequence it does not count.
     was_journaled: bool
     journal_sequence: int
+    # There was nothing of it, and what the journal may have of its partition is of another log.
+    is_new: bool
     # A truncation had not ended. What it left is gone for good; nothing may be appended before a checkpoint says so.
     was_cut: bool
 
@@ -125,6 +128,7 @@ class Recovery:
             self._checkpoint.clean_offset,
             bool(self._replay),
             self._checkpoint.journal_sequence,
+            not self._has_checkpoint and not self._segments,
             self._checkpoint.is_cut,
         )
 
@@ -233,8 +237,12 @@ class Recovery:
 
     def _is_journaled(self, segment: Segment) -> bool:
         """The journal has what comes next in it."""
-        run = self._replay.run_from(segment.base_offset, segment.generation, segment.size, segment.next_offset)
-        return next(run, None) is not None
+        return next(self._journaled(segment), None) is not None
+
+    def _journaled(self, segment: Segment) -> Iterator[tuple[BatchHeader, memoryview]]:
+        expected = segment.next_offset
+        epoch = self._epochs.epoch_of(expected)
+        return self._replay.run_from(segment.base_offset, segment.generation, segment.size, expected, epoch)
 
     def _scan(self, segment: Segment, size: int) -> None:
         """Reads what is behind the segment's end as far as that is known, and puts back what only the journal has."""
@@ -280,11 +288,12 @@ class Recovery:
         What was once written at a place is the only thing that was ever there, so this destroys nothing.
         """
         position = segment.size
-        run = list(self._replay.run_from(segment.base_offset, segment.generation, position, segment.next_offset))
+        run = list(self._journaled(segment))
         if not run:
             return False
         write_fully(file, [b"".join(batch for _, batch in run)], position)
         for header, _ in run:
+            segment.gaps = segment.gaps or header.base_offset != segment.next_offset
             self._take_up_batch(segment, header)
         self.report.put_back_bytes += segment.size - position
         return True
