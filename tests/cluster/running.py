@@ -12,6 +12,7 @@ from tests.disk.power import PowerCutDisk
 from tests.replication.world import WAIT_S, World, world
 
 from penstock.cluster.core.image import Image, TopicImage
+from penstock.cluster.member import Member
 from penstock.cluster.topics import NewTopic, Topics
 from penstock.config.settings import Settings
 from penstock.config.topics import TopicSettings
@@ -28,6 +29,8 @@ class Cluster:
     node: World
     image: Image
     topics: Topics
+    store: EmbeddedStore
+    member: Member
 
     async def made(self, name: str, count: int = 1, **config: str) -> TopicImage:
         created = await self.topics.create(NewTopic(name, count, config=config))
@@ -52,11 +55,13 @@ async def cluster(memory: PowerCutDisk) -> AsyncIterator[Cluster]:
             settings = Settings(topics=TopicSettings(num_partitions=DEFAULT_PARTITIONS))
             parts = ClusterNode(settings, store, "cluster", node.clock)
             parts.metadata.follow(node.replicas)
+            parts.metadata.when_brokers_change(node.replicas.brokers_changed)
+            parts.member.when_session_lost(lambda: node.replicas.roles.resign(node.replicas))
             for failure in (await parts.metadata.load().wait()).values():
                 raise failure
             registration = Registration("localhost", 9092, "machine", None, UUID(int=1), clean=True)
             async with parts.joined(registration):
-                yield Cluster(node, parts.image, parts.topics)
+                yield Cluster(node, parts.image, parts.topics, store, parts.member)
         finally:
             await store.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,9 @@ from confluent_kafka.admin import NewPartitions, NewTopic
 from tests.bad_input import requests
 from tests.cluster.brokers import WAIT_S, Brokers, cluster_on, created, eventually, short_sessions
 
+from penstock.coordination.interface import Remove
+from penstock.coordination.paths import registration_path
+from penstock.coordination.zookeeper import ZooKeeperStore
 from penstock.testing.zookeeper import TestZooKeeper
 
 
@@ -81,3 +85,19 @@ def test_whoever_is_asked_the_controller_answers(brokers: Brokers) -> None:
     assert set(brokers.partitions(1, "orders")) == {0, 1}
     (row,) = brokers.ask(2, requests.create_topic("orders", 2)).topics
     assert "exists already" in row.error_message
+
+
+def test_a_broker_that_is_taken_off_the_list_puts_itself_on_it_again(server: TestZooKeeper, brokers: Brokers) -> None:
+    async def remove(path: str) -> None:
+        store = await ZooKeeperStore.open(server.settings(brokers.chroot))
+        node = await store.read(path)
+        assert node is not None
+        await store.commit([Remove(path, node.version)])
+        while await store.read(path) is None:
+            await asyncio.sleep(0.01)
+        await store.close()
+
+    brokers.start(1, 2)
+    # The controller does not tell who is not there.
+    asyncio.run(asyncio.wait_for(remove(registration_path(2)), WAIT_S))
+    eventually(lambda: brokers.seen_by(1) == brokers.seen_by(2) == ({1, 2}, 1))

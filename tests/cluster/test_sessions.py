@@ -111,3 +111,16 @@ def test_a_line_that_fails_for_a_moment_costs_nothing(stack: tuple[Brokers, Line
     line.heal()
     written(brokers, 1, "again")
     assert brokers.partitions(1, "orders")[0][0] == 3
+
+
+def test_a_broker_that_was_replaced_while_it_was_cut_off_says_so_and_ends(stack: tuple[Brokers, Line]) -> None:
+    brokers, line = stack
+    session = {"zookeeper.session.timeout.ms": "500"}
+    brokers.start(2, **session, coordination=line.coordination)
+    replaced = brokers.nodes.pop(2)
+    line.cut()
+    # It waits as long as its own session would take.
+    brokers.start(2, **{"zookeeper.session.timeout.ms": "10000"})
+    line.heal()
+    assert "broker id 2 is in use" in str(replaced.failure(WAIT_S))
+    assert brokers.seen_by(2) == ({2}, 2)

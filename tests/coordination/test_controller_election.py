@@ -28,8 +28,6 @@ def test_the_office_is_taken_kept_and_left(life: Life) -> None:
         incumbent = await election.incumbent()
         assert incumbent is not None
         assert incumbent[:2] == (1, 5)
-        # Not with the epoch of an earlier registration.
-        assert await election.attempt(broker_epoch=6) is None
         await store.commit([Check(CONTROLLER_EPOCH, office.version), Create(f"/work-{office.epoch}", b"")])
         await election.resign(office)
         await election.resign(office)
@@ -44,6 +42,22 @@ def test_the_office_is_taken_kept_and_left(life: Life) -> None:
         life(use)
     assert [office.epoch for office in offices] == [1, 2, 3]
     assert [office.version for office in offices] == [0, 1, 2]
+
+
+def test_who_has_registered_anew_in_the_same_session_takes_the_office_anew(life: Life) -> None:
+    async def use(store: Store) -> None:
+        election = ControllerElection(store, broker=1)
+        before = await election.attempt(broker_epoch=5)
+        after = await election.attempt(broker_epoch=6)
+        assert before is not None and after is not None
+        assert after.epoch == before.epoch + 1
+        incumbent = await election.incumbent()
+        assert incumbent is not None and incumbent[:2] == (1, 6)
+        with pytest.raises(PenstockError) as refused:
+            await store.commit([Check(CONTROLLER_EPOCH, before.version), Create("/late", b"")])
+        assert refused.value.problem is Problem.STORE_CONFLICT
+
+    life(use)
 
 
 def test_the_office_ends_with_the_session(life: Life) -> None:

@@ -85,6 +85,7 @@ class Broker:
         pool = stack.enter_context(ThreadPoolExecutor(4))
         upkeep = stack.enter_context(ThreadPoolExecutor(1))
         self.image = Image("cluster", self.node_id)
+        self.image.own_epoch = self.epoch
         journal = Journal.open(self.disk, DATA)
         self.flusher = Flusher(pool, asyncio.get_running_loop(), lambda _: None, clock, journal)
         stack.callback(self.flusher.close)

@@ -323,3 +323,20 @@ def test_a_log_that_failed_does_not_hold_up_the_others() -> None:
         cluster[2].disk.heal()
 
     run(2, use, settings=PATIENT)
+
+
+def test_what_another_process_with_the_same_id_registered_is_not_fetched_for() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2))
+        assert await cluster[1].write(b"a").wait() is None
+        # A replacement of broker 2 has registered: what the old process has, it has not.
+        mine, cluster[2].epoch = cluster[2].epoch, cluster.next_epoch()
+        cluster.tell_brokers()
+        cluster.takes_changes = False
+        committed = cluster[1].write(b"b")
+        await asyncio.sleep(0.05)
+        assert not committed.done
+        cluster[2].epoch = mine
+        cluster.tell_brokers()
+
+    run(2, use)

@@ -116,8 +116,8 @@ async def _run(settings: Settings, parent: int | None) -> None:
         loop.add_signal_handler(each, stop_once, each)
     if parent is not None and not end_with_parent(parent, signal.SIGTERM):
         raise PenstockError(Problem.INVALID_REQUEST, "the process that started this one is gone")
-    async with running(settings, SystemClock(), LocalDisk()):
-        await stop.wait()
+    async with running(settings, SystemClock(), LocalDisk()) as node:
+        await node.until(stop)
     logger.info("node.stopped")
 
 

@@ -16,8 +16,9 @@ from penstock.cluster.patience import patiently
 from penstock.coordination.controller_election import ControllerElection, Incumbent, Office
 from penstock.coordination.interface import Remove, SessionState, Store
 from penstock.coordination.paths import NO_EPOCH, NO_LEADER, Registration, registration_path
-from penstock.coordination.registration import register
+from penstock.coordination.registration import IdTaken, register
 from penstock.errors import PenstockError, Problem
+from penstock.later import Later
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,8 @@ class Member:
         self.controller: ActiveController | None = None
         self._when_session: list[Callable[[bool], None]] = []
         self._when_lost: list[Callable[[], None]] = []
+        # Another broker has the id: this process is not a member any more and has to end.
+        self.expelled: Later[PenstockError] = Later()
 
     @property
     def broker_epoch(self) -> int:
@@ -80,6 +83,8 @@ class Member:
         self._unwatch = [
             self._store.watch_session(self._session_changed),
             self._election.watch(self._changed.set),
+            # Nobody tells a broker that it has none: whoever has none is not told anything.
+            self._store.watch(registration_path(self._node_id), lambda _: self._changed.set()),
         ]
         self._metadata.when_brokers_change(self._changed.set)
         await patiently(self._store, self._begin, START_PATIENCE_S)
@@ -117,12 +122,7 @@ class Member:
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.LOST:
             # At once: whoever reads what this broker may do must not find yesterday's answer.
-            self._standing = Standing()
-            self._metadata.set_own_epoch(NO_EPOCH)
-            for lost in self._when_lost:
-                lost()
-            if self.controller is not None:
-                self.controller.close()
+            self._end_life()
         for callback in self._when_session:
             callback(state is not SessionState.CONNECTED)
         if state is SessionState.CONNECTED:
@@ -135,6 +135,12 @@ class Member:
             try:
                 if self._store.session_state is SessionState.CONNECTED:
                     await self._look()
+            except IdTaken as error:
+                logger.error(
+                    "broker.id.taken", extra={"why": str(error), "do": "stopping: see which of the two goes on"}
+                )
+                self.expelled.complete(error)
+                return
             except PenstockError as error:
                 # STORE_UNAVAILABLE comes to an end by itself; anything else needs somebody, who finds it in the log.
                 logger.warning("member.look.failed", extra={"why": str(error)})
@@ -153,9 +159,31 @@ class Member:
             await self._register()
         elif own is not None and own.broker_epoch == self.broker_epoch <= own.fenced_epoch:
             logger.warning("broker.fenced", extra={"broker_epoch": self.broker_epoch, "do": "registering anew"})
+            self._end_life()
             await self._unregister()
             await self._register()
+        else:
+            await self._look_at_registration()
         await self._look_at_office()
+
+    async def _look_at_registration(self) -> None:
+        """It may have gone, or be another's, while the session lives."""
+        node = await self._store.read(registration_path(self._node_id))
+        if node is None or (node.owner, node.created) != (self._standing.session_id, self.broker_epoch):
+            logger.warning(
+                "broker.registration.gone", extra={"broker_epoch": self.broker_epoch, "do": "registering anew"}
+            )
+            self._end_life()
+            await self._register()
+
+    def _end_life(self) -> None:
+        """Of the epoch in which it was registered: nothing that was given to that is its own any more."""
+        self._standing = Standing()
+        self._metadata.set_own_epoch(NO_EPOCH)
+        for lost in self._when_lost:
+            lost()
+        if self.controller is not None:
+            self.controller.close()
 
     async def _register(self) -> None:
         assert self._registration is not None
@@ -169,7 +197,6 @@ class Member:
         node = await self._store.read(path)
         if node is not None and node.owner == self._store.session_id:
             await self._store.commit([Remove(path, node.version)])
-        self._standing = Standing()
 
     async def _look_at_office(self) -> None:
         controller = self.controller

@@ -98,8 +98,8 @@ class Metadata:
 
     def set_own_epoch(self, broker_epoch: int) -> None:
         """The registration that counts from now on, or NO_EPOCH: the session is over."""
-        if broker_epoch != self._showing.own_epoch:
-            self._showing.own_epoch = broker_epoch
+        if broker_epoch != self._image.own_epoch:
+            self._showing.set_own_epoch(broker_epoch)
             self.settled()
 
     def settled(self) -> Later[Failures]:

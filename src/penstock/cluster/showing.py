@@ -39,8 +39,6 @@ class Showing:
         self._brokers: Mapping[int, BrokerRow] = {}
         self._followers: list[Follower] = []
         self._when_brokers_change: list[Callable[[], None]] = []
-        # Of the registration that counts now. NO_EPOCH: there is none, and this broker leads nothing.
-        self.own_epoch = NO_EPOCH
         self._shown_as_leader = False
         # By topic, why it could not be opened.
         self.failures: dict[str, str] = {}
@@ -80,6 +78,11 @@ class Showing:
         )
         self._tell_brokers_changed()
 
+    def set_own_epoch(self, broker_epoch: int) -> None:
+        """Of the registration that counts now. NO_EPOCH: there is none, and this broker leads nothing."""
+        self._image.own_epoch = broker_epoch
+        self._tell_brokers_changed()
+
     def _tell_brokers_changed(self) -> None:
         for callback in self._when_brokers_change:
             callback()
@@ -116,7 +119,8 @@ class Showing:
 
     @property
     def _may_lead(self) -> bool:
-        return self.own_epoch != NO_EPOCH and self._image.live_epochs.get(self._image.node_id) == self.own_epoch
+        own_epoch = self._image.own_epoch
+        return own_epoch != NO_EPOCH and self._image.live_epochs.get(self._image.node_id) == own_epoch
 
     def _image_of(self, known: KnownTopic) -> TopicImage:
         row, partitions = known.row, tuple(map(self._masked, known.partitions))

@@ -64,8 +64,11 @@ class ControllerElection:
             epoch_node, node = await self._store.read_many([CONTROLLER_EPOCH, CONTROLLER])
             found = _incumbent(node)
             if node is not None and found is not None and found != instead_of:
-                is_mine = node.owner == self._store.session_id and found[:2] == (self._broker, broker_epoch)
-                return _office(epoch_node) if is_mine else None
+                if node.owner != self._store.session_id:
+                    return None
+                if found.broker_epoch == broker_epoch:
+                    return _office(epoch_node)
+                # Won by a registration before this one: others have to know it by the epoch that they know.
             changes: list[Change] = [] if node is None else [Remove(CONTROLLER, node.version)]
             state = CONTROLLER_STATE.encode(ControllerState(self._broker, broker_epoch))
             changes.append(Create(CONTROLLER, state, ephemeral=True))

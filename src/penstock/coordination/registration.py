@@ -14,13 +14,17 @@ from penstock.errors import PenstockError, Problem
 _ATTEMPTS = 10
 
 
+class IdTaken(PenstockError):
+    """Another broker has this one's id, and this one cannot be a member."""
+
+
 async def register(store: Store, node_id: int, registration: Registration) -> int:
     """The broker epoch of this session. Registering again in the same session changes nothing; in a new one, after
     LOST, it gives a higher epoch. A registration of the same data directory is replaced: who calls this holds the
     directory's lock, so the process that made it is dead.
 
-    Raises PenstockError: INVALID_CONFIG when a broker with another data directory holds the id. After
-    STORE_UNAVAILABLE call it again when the store is connected.
+    Raises IdTaken when a broker with another data directory holds the id. After STORE_UNAVAILABLE call it again when
+    the store is connected.
     """
     path = registration_path(node_id)
     for _ in range(_ATTEMPTS):
@@ -95,8 +99,8 @@ async def live_brokers(store: Store) -> Sequence[tuple[int, Registration]]:
     ]
 
 
-def _taken(node_id: int, held: Registration) -> PenstockError:
-    return PenstockError(
+def _taken(node_id: int, held: Registration) -> IdTaken:
+    return IdTaken(
         Problem.INVALID_CONFIG,
         f"broker id {node_id} is in use by the broker at {held.host}:{held.port} with data directory "
         f"{held.directory_id}: give each broker its own --node-id. If that one is dead, its registration goes "

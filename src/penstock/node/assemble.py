@@ -36,6 +36,7 @@ from penstock.disk.lock import DirectoryLock
 from penstock.errors import PenstockError, Problem
 from penstock.frontend.server import serve_http
 from penstock.groups.coordinator import Groups
+from penstock.later import Later
 from penstock.node.cluster import ClusterNode, registration_of
 from penstock.node.handlers import Parts, handlers_of
 from penstock.node.last_stop import LastStop
@@ -98,6 +99,15 @@ class Running:
     kafka: Address
     http: Address
     metrics: Metrics
+    # Why it cannot go on, as soon as that is so.
+    ended: Later[PenstockError]
+
+    async def until(self, stop: asyncio.Event) -> None:
+        """Raises PenstockError when the node has to end by itself."""
+        self.ended.when_done(lambda _: stop.set())
+        await stop.wait()
+        if self.ended.done:
+            raise self.ended.result()
 
 
 @asynccontextmanager
@@ -167,7 +177,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         health.ready("broker")
         _collect_less_often()
         logger.info("node.ready", extra={"kafka": str(kafka), "http": str(http), "data_dir": data_dir})
-        yield Running(kafka, http, metrics)
+        yield Running(kafka, http, metrics, cluster.member.expelled)
         health.failing("broker", "stopping")
 
 

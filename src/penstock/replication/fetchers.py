@@ -57,7 +57,7 @@ class Fetchers:
         if self._of.get(partition) is not fetcher:
             self.leave(partition)
             self._of[partition] = fetcher
-        fetcher.introduce(self._image.node_id, self._broker_epoch())
+        fetcher.introduce(self._image.node_id, self._image.agreed_epoch)
         fetcher.add(partition)
 
     def leave(self, partition: Partition) -> None:
@@ -74,14 +74,10 @@ class Fetchers:
             fetcher.go_on(partition)
 
     def brokers_changed(self) -> None:
-        """This broker may have another epoch."""
-        broker_epoch = self._broker_epoch()
+        """This broker may have another epoch, or none: then nothing is fetched, because that acknowledges."""
+        broker_epoch = self._image.agreed_epoch
         for fetcher in self._by_leader.values():
             fetcher.introduce(self._image.node_id, broker_epoch)
-
-    def _broker_epoch(self) -> int:
-        own = self._image.brokers.get(self._image.node_id)
-        return -1 if own is None else own.broker_epoch
 
     def _settled(self, partition: Partition) -> None:
         self._take_role(partition)

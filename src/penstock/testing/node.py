@@ -7,7 +7,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TypeVar
 
@@ -46,6 +46,7 @@ class TestNode:
         self._clock = SteppedClock()
         self._loop = uvloop.new_event_loop()
         self._ready: Future[Running] = Future()
+        self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="penstock-node", daemon=True)
 
     @property
@@ -79,11 +80,20 @@ class TestNode:
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Again: nothing."""
-        if not self._thread.is_alive():
-            return
-        self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join()
+        """Again: nothing. Raises what it ended with, unless it was asked for."""
+        if self._thread.is_alive():
+            # It may end by itself in this moment.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join()
+        if (failure := self.failure()) is not None:
+            raise failure
+
+    def failure(self, timeout_s: float = 0) -> BaseException | None:
+        """Why it ended by itself; told once."""
+        self._thread.join(timeout_s)
+        failure, self._failure = self._failure, None
+        return failure
 
     def _call(self, function: Callable[[], T]) -> T:
         async def call() -> T:
@@ -100,16 +110,17 @@ class TestNode:
             self._loop.close()
         error = serving.exception()
         if error is not None:
-            if self._ready.done():
-                raise error
             # Raised again in the test that started it.
-            self._ready.set_exception(error)
+            if self._ready.done():
+                self._failure = error
+            else:
+                self._ready.set_exception(error)
 
     async def _serve(self) -> None:
         self._stopping = asyncio.Event()
         async with running(self._settings, self._clock, self._disk) as node:
             self._ready.set_result(node)
-            await self._stopping.wait()
+            await node.until(self._stopping)
 
 
 @contextmanager

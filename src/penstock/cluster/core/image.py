@@ -71,6 +71,8 @@ class Image:
         self.cluster_id = cluster_id
         # This broker.
         self.node_id = node_id
+        # That this process registered, or NO_EPOCH.
+        self.own_epoch = NO_EPOCH
         # NO_LEADER while there is none.
         self.controller_id = NO_LEADER
         # Those that are known, also those that are away.
@@ -92,6 +94,14 @@ class Image:
         live = [broker for broker in self.brokers.values() if broker.is_live]
         self.live_epochs = {broker.node_id: broker.broker_epoch for broker in live}
         self.lasting_epochs = {broker.node_id: broker.broker_epoch for broker in live if not broker.is_stopping}
+
+    @property
+    def agreed_epoch(self) -> int:
+        """This process's own, if what is known of the brokers agrees; else NO_EPOCH. The broker with this id may be
+        another process by now, and nothing may be done in its name.
+        """
+        own = self.brokers.get(self.node_id)
+        return self.own_epoch if own is not None and own.broker_epoch == self.own_epoch else NO_EPOCH
 
     def doubt(self, node_id: int) -> None:
         """It may be dead, which only the controller decides. Until then clients had better ask again."""
