@@ -6,6 +6,7 @@ import asyncio
 from functools import cache
 from uuid import UUID
 
+import msgspec
 from tests.disk.power import PowerCutDisk
 from tests.replication.world import WAIT_S, values_in, world
 from tests.storage.batches import NOW_MS
@@ -13,6 +14,7 @@ from tests.storage.batches import NOW_MS
 from penstock.errors import Problem, Refused
 from penstock.replication.housekeeping import RETENTION_MS, SWEEP_MS, Housekeeping
 from penstock.replication.key_checks import MAX_COMPACTED_ELEMENTS
+from penstock.storage.log import Appended
 from penstock.units import HOUR_MS
 from penstock.wire.records import Record, build_batch
 
@@ -119,5 +121,27 @@ def test_what_had_to_wait_for_the_next_turn_is_not_overtaken() -> None:
             for sequence in (0, HEAVY):
                 await asyncio.sleep(0)
                 assert send(heavy(sequence)) is None
+
+    asyncio.run(life())
+
+
+def test_a_first_batch_that_too_few_replicas_refused_is_not_overtaken() -> None:
+    def numbered(sequence: int) -> memoryview:
+        record = Record(0, 0, None, b"x")
+        return memoryview(build_batch([record], producer_id=7, producer_epoch=0, base_sequence=sequence))
+
+    async def life() -> None:
+        async with world(PowerCutDisk()) as node:
+            partition = await node.partition(config={"message.timestamp.type": "LogAppendTime"})
+            state, version = partition.state, partition.version
+            short = msgspec.structs.replace(state, replicas=(1, 2), min_insync_replicas=2)
+            node.replicas.roles.learn(partition, short, version + 1)
+            first = node.replicas.append(partition, numbered(0), for_all=True)
+            assert isinstance(first, Refused) and first.problem is Problem.NOT_ENOUGH_REPLICAS
+            node.replicas.roles.learn(partition, state, version + 2)
+            overtaking = node.replicas.append(partition, numbered(1), for_all=True)
+            assert isinstance(overtaking, Refused) and overtaking.problem is Problem.OUT_OF_ORDER_SEQUENCE
+            for sequence in (0, 1):
+                assert isinstance(node.replicas.append(partition, numbered(sequence), for_all=True), Appended)
 
     asyncio.run(life())

@@ -32,7 +32,7 @@ _BUSY = Refused(
     "so many records for compacted topics, which all have to be looked at, came at once that this batch has to be sent "
     "again",
 )
-TOO_FEW_REPLICAS = Refused(Problem.NOT_ENOUGH_REPLICAS, "fewer replicas than min.insync.replicas are in sync")
+_TOO_FEW_REPLICAS = Refused(Problem.NOT_ENOUGH_REPLICAS, "fewer replicas than min.insync.replicas are in sync")
 # Followers say with each fetch where their logs start.
 _LOOK_AGAIN_MS = 20
 # Of partitions whose replicas are on other brokers.
@@ -92,10 +92,13 @@ class Replicas:
 
     # Appending
 
-    def append(self, partition: Partition, records: memoryview, sender: object = None) -> Appended | Refused:
+    def append(
+        self, partition: Partition, records: memoryview, sender: object = None, *, for_all: bool = False
+    ) -> Appended | Refused:
         """From a producer: checked in full. `records` must be writable and is stamped in place.
 
-        `sender`: whose share of the event loop's time it takes where the records have to be looked at.
+        `sender`: whose share of the event loop's time it takes where the records have to be looked at. `for_all`: with
+        acks=all, which needs enough replicas.
         """
         settings = partition.log.settings
         now_ms = self._clock.now_ms()
@@ -105,6 +108,9 @@ class Replicas:
                 check_timestamp(
                     header, now_ms, settings.message_timestamp_before_max_ms, settings.message_timestamp_after_max_ms
                 )
+            if for_all and partition.lacks_replicas:
+                partition.log.producer_states.refuse(header, now_ms)
+                return _TOO_FEW_REPLICAS
             if "compact" in settings.cleanup_policy:
                 if not self._key_checks.has_time_for(header, sender):
                     partition.log.producer_states.refuse(header, now_ms)
@@ -117,7 +123,7 @@ class Replicas:
     def append_own(self, partition: Partition, records: memoryview, header: BatchHeader) -> Appended | Refused:
         """From this broker itself, for internal topics: built here, so not checked again. As with acks=all."""
         if partition.lacks_replicas:
-            return TOO_FEW_REPLICAS
+            return _TOO_FEW_REPLICAS
         try:
             return self._append(partition, records, header, self._clock.now_ms())
         except PenstockError as error:

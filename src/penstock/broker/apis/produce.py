@@ -23,7 +23,7 @@ from penstock.cluster.core.image import INTERNAL_TOPICS
 from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.replication.partition import NEVER_MS, Committed, Partition
-from penstock.replication.replicas import TOO_FEW_REPLICAS, Replicas
+from penstock.replication.replicas import Replicas
 from penstock.wire.produce import OneBatch, ProduceRequest, TopicProduce, read_produce_request
 from penstock.wire.produce_response import (
     OneProduced,
@@ -93,9 +93,7 @@ class Produce:
         partition = self._find(name, topic_id, index)
         if isinstance(partition, Refused):
             return self._refused_one(request, partition)
-        if acks == ACKS_ALL and partition.lacks_replicas:
-            return self._refused_one(request, TOO_FEW_REPLICAS)
-        result = self._replicas.append(partition, records, caller)
+        result = self._replicas.append(partition, records, caller, for_all=acks == ACKS_ALL)
         if isinstance(result, Refused):
             return self._refused_one(request, result)
         base_offset, next_offset, append_time_ms, _, start_offset = result
@@ -113,12 +111,10 @@ class Produce:
         rows: list[PartitionProduced] = []
         for index, records in topic.partitions:
             partition = self._find(topic.name, topic.topic_id, index)
-            if isinstance(partition, Partition) and acks == ACKS_ALL and partition.lacks_replicas:
-                partition = TOO_FEW_REPLICAS
             result = (
                 partition
                 if isinstance(partition, Refused)
-                else self._replicas.append(partition, records or _EMPTY, caller)
+                else self._replicas.append(partition, records or _EMPTY, caller, for_all=acks == ACKS_ALL)
             )
             if isinstance(result, Refused):
                 rows.append(_failed(index, result))
