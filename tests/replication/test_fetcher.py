@@ -195,6 +195,27 @@ def test_what_is_deleted_at_the_leader_is_deleted_everywhere() -> None:
     run(2, use)
 
 
+def test_a_second_deletion_is_not_missed_while_a_follower_writes_down_the_first() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2))
+        for value in (b"a", b"b", b"c"):
+            assert await cluster[1].write(value).wait() is None
+        await cluster.until(lambda: cluster[2].partition.high_watermark == 3)
+        disk = cluster[2].disk
+        disk.syncs_may_run.clear()
+        first = asyncio.create_task(cluster[1].replicas.delete_records("orders", 0, 1, WAIT_MS))
+        await cluster.until(lambda: any("start-offset" in path for path in disk.being_synced))
+        second = asyncio.create_task(cluster[1].replicas.delete_records("orders", 0, 2, WAIT_MS))
+        await cluster.until(lambda: cluster[1].partition.log.start_offset == 2)
+        assert await cluster[1].write(b"d").wait() is None
+        # It has heard of the second with this, and will not be told again.
+        await cluster.until(lambda: cluster[2].partition.high_watermark == 4)
+        disk.syncs_may_run.set()
+        assert await first in (1, 2) and await second == 2
+
+    run(2, use, OS)
+
+
 def test_a_partition_that_is_new_to_a_fetcher_does_not_wait_as_long_as_the_others_do() -> None:
     async def use(cluster: Cluster) -> None:
         await cluster.decide(led_by(1, 1, 2))

@@ -46,8 +46,8 @@ class FollowerLogs:
         self._pool = pool
         self._clock = clock
         self._when_settled = when_settled
-        # Whose start is being written down.
-        self._moving: set[Partition] = set()
+        # Whose start is being written down, and where the leader's is by now: it says so once.
+        self._moving: dict[Partition, int] = {}
         # What was said of a partition last: it is tried again and again, and once is enough said.
         self._complaints: dict[Partition, str] = {}
 
@@ -136,8 +136,11 @@ class FollowerLogs:
         partition.learn_high_watermark()
         if log.sync_is_due(now_ms):
             self._flusher.request(partition)
-        if start is not None and partition not in self._moving:
-            self._move_start(partition, start)
+        if start is not None:
+            is_moving = partition in self._moving
+            self._moving[partition] = start
+            if not is_moving:
+                self._move_start(partition, start)
         return taken
 
     def _begin_with(
@@ -153,11 +156,10 @@ class FollowerLogs:
         self._settling.begin(partition, partial(restart_at, partition.log, headers[0].base_offset), begun)
 
     def _move_start(self, partition: Partition, start: int) -> None:
-        self._moving.add(partition)
         written = asyncio.get_running_loop().run_in_executor(self._pool, partition.log.write_start, start)
 
         def done(future: asyncio.Future[None]) -> None:
-            self._moving.discard(partition)
+            newest = self._moving.pop(partition)
             error = None if future.cancelled() else future.exception()
             if isinstance(error, PenstockError):
                 self._complain(partition, error)
@@ -165,6 +167,9 @@ class FollowerLogs:
                 raise error
             elif start <= partition.log.end_offset:
                 partition.log.move_start(start)
+                if start < newest <= partition.log.end_offset:
+                    self._moving[partition] = newest
+                    self._move_start(partition, newest)
 
         written.add_done_callback(done)
 
