@@ -222,8 +222,11 @@ class ReplicatedWorld(StoreModel):
         process = self.processes[node_id]
         self.untold.append(self.register(node_id, process.directory, not process.is_doubtful))
 
-    def alter(self, topic: str, members: set[int], leader_epoch_lag: int = 0) -> None:
-        """As the leader of the newest epoch asks for it, knowing what it knows. Who joins has all that it has."""
+    def alter(self, topic: str, members: set[int], leader_epoch_lag: int = 0, *, resigns: bool = False) -> None:
+        """As the leader of the newest epoch asks for it, knowing what it knows. Who joins has all that it has.
+
+        `resigns`: its log has failed.
+        """
         log = self.logs[topic]
         node = self.known(topic)
         leader = node.state.leader
@@ -236,6 +239,7 @@ class ReplicatedWorld(StoreModel):
             log.heard[member] = node.state.leader_epoch
         log.asked.setdefault(node.version, set()).update(joining)
         wanted = {leader, *joining, *(members & set(node.state.isr))}
+        wanted -= {leader} if resigns else set()
         isr = [IsrMember(m, self.epoch(m) if m in joining else NO_EPOCH) for m in sorted(wanted)]
         change = IsrChange(
             self.topics[topic][0], 0, node.state.leader_epoch - leader_epoch_lag, node.version, tuple(isr)

@@ -137,6 +137,12 @@ class ControllerMachine(RuleBasedStateMachine):
             self.world.hear(topic)
         self.world.alter(topic, members & set(self.world.state(topic).replicas))
 
+    @rule(topic=topics, knows=st.booleans())
+    def resign(self, topic: str, knows: bool) -> None:
+        if knows:
+            self.world.hear(topic)
+        self.world.alter(topic, set(self.world.known(topic).state.isr), resigns=True)
+
     @rule()
     def catch_up(self) -> None:
         for topic in self.world.logs:
