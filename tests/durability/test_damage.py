@@ -33,7 +33,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def crashed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, as a process that was killed leaves it."""
     data, copy = tmp_path_factory.mktemp("running"), tmp_path_factory.mktemp("copies") / "data"
-    # What the journal has is put back into its log. Whether it has the end would be up to how the batches fell together.
+    # What the journal has is put back into its log, and whether it has the end is up to how the batches fell together.
     fill(data, lambda: shutil.copytree(data, copy), {"flush.policy": "os"})
     return copy
 
