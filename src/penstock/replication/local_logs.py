@@ -68,6 +68,10 @@ class LocalLogs:
                 if log.recovery.noteworthy:
                     what = str(log.recovery)
                     logger.warning("log.recovered", extra={"topic": topic.name, "partition": index, "what": what})
+                hole_offset = log.recovery.hole_offset
+                if hole_offset is not None and len(topic.partitions[index].replicas) > 1:
+                    # To follow from behind it would acknowledge what is missing. Another replica has it, and the rest.
+                    log.truncate_to(hole_offset)
         except PenstockError:
             for log in logs:
                 log.abandon()

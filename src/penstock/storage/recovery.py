@@ -74,11 +74,11 @@ class Recovery:
         self._now_ms = now_ms
         self._names = set(disk.list_directory(directory))
         checkpoint, self._start_offset = files.read()
-        self.report = RecoveryReport()
+        self._checkpoint = checkpoint or Checkpoint(0, 0, [], [], [])
+        self.report = RecoveryReport(self._checkpoint.recovery_offset)
         if checkpoint is None and CHECKPOINT_NAME in self._names:
             self.report.notes.append("the checkpoint was unreadable, so the whole log was scanned")
         self._has_checkpoint = checkpoint is not None
-        self._checkpoint = checkpoint or Checkpoint(0, 0, [], [], [])
         self._epochs = LeaderEpochs(self._checkpoint.epochs)
         # One in which this broker led and wrote nothing: what it took afterwards may be of an older one.
         self._epochs.cut_end(self._checkpoint.recovery_offset)

@@ -11,6 +11,8 @@ from penstock.storage.core.damage import Damage
 class RecoveryReport:
     """Scanning what was written after the last checkpoint is normal; everything else here deserves a line."""
 
+    # Below it a checkpoint says that everything was synced.
+    recovery_offset: int = 0
     scanned_bytes: int = 0
     torn_bytes: int = 0
     put_back_bytes: int = 0
@@ -21,6 +23,13 @@ class RecoveryReport:
     @property
     def noteworthy(self) -> bool:
         return bool(self.torn_bytes or self.put_back_bytes or self.indexes_rebuilt or self.damage or self.notes)
+
+    @property
+    def hole_offset(self) -> int | None:
+        """Where the first damage begins that may be a hole which a power cut left in what was never synced."""
+        return min(
+            (each.first_offset for each in self.damage if each.first_offset >= self.recovery_offset), default=None
+        )
 
     def __str__(self) -> str:
         parts = [f"scanned {self.scanned_bytes} bytes behind the last checkpoint"]
