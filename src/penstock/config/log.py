@@ -122,7 +122,8 @@ class LogSettings(Section):
         one_of=("acked", "os"),
         dynamic=True,
         doc="acked: what is acknowledged to acks=all or shown to a reader is on disk (fdatasync, shared by all that "
-        "wait). os: it is with the operating system, as in Kafka; a power cut can lose it.",
+        "wait). os: it is with the operating system, as in Kafka; a power cut can lose it. The same on all brokers: by "
+        "its own the controller judges what a broker may have lost.",
     )
     flush_messages: int = setting(
         _INT64_MAX,
