@@ -55,8 +55,9 @@ def latest(replica: Replica, leader_epoch: int, reply: OnAnswer) -> None:
 
 
 def delete_records(replica: Replica) -> None:
-    """Some of what is committed, on the leader; not what a producer may send again: nothing is kept so shortly."""
+    """Some or all of what is committed, at the leader; not what a producer may send again: none is kept so shortly."""
     kept = [entry.batches[0].base_offset for entry in replica.log.producers.entries()]
     most = min([replica.high_watermark, *kept])
     if replica.leading is not None and most > replica.log.start_offset:
-        replica.log.move_start(replica.network.random.randint(replica.log.start_offset, most))
+        random = replica.network.random
+        replica.log.move_start(random.choice((most, random.randint(replica.log.start_offset, most))))

@@ -63,7 +63,9 @@ class World:
         self.faults = Faults(self.network, self.store, self.brokers)
         for broker in self.brokers.values():
             broker.on_proposal = self.faults.on_proposal
-        kinds = [(True, True), (True, True), (True, False), (False, False)]
+        # Where nobody sends anything again, all of the log may be deleted.
+        repeats = random.random() < 0.8
+        kinds = [(True, repeats), (True, repeats), (True, False), (False, False)]
         self.producers = [
             Producer(
                 -1 - place,

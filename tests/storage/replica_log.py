@@ -56,10 +56,9 @@ class ReplicaLog(JournaledLog):
     def restart(self, offset: int) -> None:
         if self.failed:
             return
-        # Until it returns it may be as it was, or empty.
-        empty_at = max(offset, self.log.end_offset)
+        # Until it returns it may be as it was, or empty there.
         self.must = 0
-        self.possible_start = max(self.possible_start, empty_at)
+        self.possible_start = max(self.possible_start, offset)
         self.certain_start = min(self.certain_start, offset)
         try:
             restart_at(self.log, offset)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.disk.faults import FaultyDisk
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, batch_of, bytes_at, contents, sync
 
 from penstock.config.log import LogSettings
+from penstock.disk.interface import Disk
 from penstock.errors import PenstockError, Problem
 from penstock.storage.log import Log
 from penstock.storage.replica_append import append_replicated
@@ -15,7 +17,7 @@ from penstock.wire.batch import stamp
 from penstock.wire.received_batches import received_batches
 
 
-def log_on(disk: PowerCutDisk, **settings: object) -> Log:
+def log_on(disk: Disk, **settings: object) -> Log:
     return Log.open(disk, "/log", LogSettings(**settings), now_ms=NOW_MS)  # type: ignore[arg-type]
 
 
@@ -140,3 +142,24 @@ def test_a_log_that_begins_anew_has_nothing_of_before(offset: int) -> None:
     assert again.epochs.epoch_of(offset) == 1
     again.delete_records(offset + 1)
     assert log_on(disk, segment_bytes=1024).start_offset == offset + 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"), [("remove", "/start-offset"), ("remove", "/restart"), ("rename", "/checkpoint")]
+)
+def test_a_log_that_was_interrupted_on_its_way_back_is_there_when_it_is_opened(operation: str, name: str) -> None:
+    disk = FaultyDisk(PowerCutDisk())
+    log = log_on(disk)
+    take(log, batches(*[(number, 3, 1) for number in range(10)]))
+    sync(log)
+    log.delete_records(2)
+    disk.fail(operation, path_part=name)
+    with pytest.raises(PenstockError):
+        restart_at(log, 4)
+    disk.heal()
+    for _ in range(2):
+        log = log_on(disk)
+        assert (log.start_offset, log.end_offset, contents(log)) == (4, 4, {})
+    take(log, batches((4, 3, 1)))
+    sync(log)
+    assert list(contents(log_on(disk))) == [4]

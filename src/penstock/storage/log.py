@@ -17,6 +17,7 @@ from penstock.storage.doubt import SyncedMark, doubtful, forget_word, has_word, 
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.reading import find_slice
 from penstock.storage.recovery import Recovery
+from penstock.storage.restart import end_restart
 from penstock.storage.segment import Segment
 from penstock.storage.slice import Slice, unreadable
 from penstock.storage.stage import begin_stage, renew_stage
@@ -76,6 +77,7 @@ class Log(LogState):
                 # The replica was moved away, and is back: that voids what the journal has of the earlier log.
                 log.gather_checkpoint(for_good=True)()
                 log.checkpoint_written(None)
+            end_restart(log)
             if had_failed or (wants_sync and (recovered.changed or log.recovery.noteworthy)):
                 log.checkpoint()
             if had_failed:

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
+from penstock.disk.interface import replace_atomically
 from penstock.storage.checkpoint import START_OFFSET_NAME, CheckpointFiles
 from penstock.storage.core.leader_epochs import LeaderEpochs
 from penstock.storage.core.producer_state import ProducerStates
 from penstock.storage.doubt import remove_mark
+from penstock.storage.sealed import read_sealed, seal
 from penstock.storage.segment import Segment
 from penstock.storage.state import LogState
+
+RESTART_NAME = "restart"
+
+
+class Restarting(msgspec.Struct, array_like=True, frozen=True):
+    """Word of a log on its way back, from before anything of it goes until it is there.
+
+    Without that an interrupted one would be found empty where it had ended, as if all had been deleted, and would go
+    on there without what its leader has in between.
+    """
+
+    offset: int
 
 
 def restart_at(log: LogState, offset: int) -> None:
     """All records go, for good, and with them what the journal has of them; the log starts and ends at `offset`.
 
-    Blocking; nothing else may use the log meanwhile. Raises PenstockError; then the log has failed. A crash in between
-    leaves it as it was, or empty, at `offset` or at where it ended.
+    Blocking; nothing else may use the log meanwhile. Raises PenstockError; then the log has failed. After a crash in
+    between it is as it was, or empty at `offset` once it has been opened (`end_restart`).
     """
     if log.failure is not None:
         raise log.failed_error()
     try:
+        goes_back = offset < log.end_offset
+        if goes_back:
+            replace_atomically(log.disk, _word_path(log), seal(Restarting(offset)))
         remove_mark(log.disk, log.directory)
         dropped = _forget_all(log)
         # First above all that there was: of files with lower numbers a start knows that they do not count.
@@ -30,13 +49,34 @@ def restart_at(log: LogState, offset: int) -> None:
             segment.release()
             segment.remove_files()
         log.disk.sync_directory(log.directory)
-        if offset < log.end_offset:
+        if goes_back:
             _go_back(log, offset)
+            _forget_word(log)
         log.commit.everything_synced()
         log.synced_bytes = log.durable_bytes = log.appended_bytes
     except OSError as error:
         log.fail(f"to begin anew at offset {offset} failed: {error}")
         raise log.failed_error() from error
+
+
+def end_restart(log: LogState) -> None:
+    """Of a log that was just opened: what a crash interrupted. Raises OSError, and PenstockError as `restart_at`."""
+    word = read_sealed(log.disk, _word_path(log), Restarting)
+    if word is not None and word.offset < log.end_offset:
+        restart_at(log, word.offset)
+    elif log.disk.exists(_word_path(log)):
+        # It had come as far as it should.
+        _forget_word(log)
+
+
+def _word_path(log: LogState) -> str:
+    return f"{log.directory}/{RESTART_NAME}"
+
+
+def _forget_word(log: LogState) -> None:
+    """For good, before anything is appended: it would take that away."""
+    log.disk.remove(_word_path(log))
+    log.disk.sync_directory(log.directory)
 
 
 def _forget_all(log: LogState) -> Sequence[Segment]:

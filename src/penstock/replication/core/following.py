@@ -102,8 +102,8 @@ class Following:
 
         What lies below the leader's start cannot be compared any more. If nothing is left above it, all of it goes
         that is not known to be committed: a record that never was would else live on in what is known of its producer,
-        and be acknowledged when it is sent again. An empty log that starts above the leader's start was on its way
-        back to there when it was interrupted, and would miss what lies between.
+        and be acknowledged when it is sent again. A log that is empty above the leader's start stays as it is: all was
+        deleted, which the leader may not have heard of yet, and a member of the ISR must not go back.
         """
         if fetch != self._pending:
             return None
@@ -115,8 +115,8 @@ class Following:
         if not self._is_verified:
             self._is_verified = True
             is_committed = fetch.offset == answer.log_start and fetch.offset <= self.high_watermark
-            is_empty = fetch.last_fetched_epoch == UNDEFINED
-            if fetch.offset > answer.log_start if is_empty else fetch.offset <= answer.log_start and not is_committed:
+            has_records = fetch.last_fetched_epoch != UNDEFINED
+            if has_records and fetch.offset <= answer.log_start and not is_committed:
                 return self._restart(answer.log_start)
         return Append(answer.high_watermark, answer.log_start)
 
