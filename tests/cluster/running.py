@@ -8,16 +8,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
+from tests.coordination.stores import found
 from tests.disk.power import PowerCutDisk
 from tests.replication.world import WAIT_S, World, world
 
 from penstock.cluster.core.image import Image, TopicImage
 from penstock.cluster.member import Member
+from penstock.cluster.metadata import Metadata
 from penstock.cluster.topics import NewTopic, Topics
 from penstock.config.settings import Settings
 from penstock.config.topics import TopicSettings
 from penstock.coordination.embedded import EmbeddedStore
-from penstock.coordination.paths import Registration, ensure_parents
+from penstock.coordination.paths import Registration
 from penstock.node.cluster import ClusterNode
 from penstock.replication.partition import Partition
 
@@ -31,6 +33,7 @@ class Cluster:
     topics: Topics
     store: EmbeddedStore
     member: Member
+    metadata: Metadata
 
     async def made(self, name: str, count: int = 1, **config: str) -> TopicImage:
         created = await self.topics.create(NewTopic(name, count, config=config))
@@ -51,7 +54,7 @@ async def cluster(memory: PowerCutDisk) -> AsyncIterator[Cluster]:
     async with asyncio.timeout(WAIT_S), world(memory) as node:
         store = EmbeddedStore.open(node.disk, "/data/coordination")
         try:
-            await ensure_parents(store)
+            await found(store, "cluster")
             settings = Settings(topics=TopicSettings(num_partitions=DEFAULT_PARTITIONS))
             parts = ClusterNode(settings, store, "cluster", node.clock)
             parts.metadata.follow(node.replicas)
@@ -61,7 +64,7 @@ async def cluster(memory: PowerCutDisk) -> AsyncIterator[Cluster]:
                 raise failure
             registration = Registration("localhost", 9092, "machine", None, UUID(int=1), clean=True)
             async with parts.joined(registration):
-                yield Cluster(node, parts.image, parts.topics, store, parts.member)
+                yield Cluster(node, parts.image, parts.topics, store, parts.member, parts.metadata)
         finally:
             await store.close()
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 from msgspec.structs import replace
+from tests.coordination.stores import found
 
 from penstock.clock import SystemClock
 from penstock.cluster.core.delta import BrokerRow, Delta, PartitionRow, TopicRow
@@ -22,7 +23,6 @@ from penstock.coordination.paths import (
     TOPIC,
     PartitionState,
     TopicState,
-    ensure_parents,
     partition_path,
     topic_path,
 )
@@ -78,7 +78,7 @@ class World:
 def alive(directory: Path, use: Callable[[World], Awaitable[None]]) -> None:
     async def life() -> None:
         store = EmbeddedStore.open(LocalDisk(), str(directory))
-        await ensure_parents(store)
+        await found(store, "cluster")
         async with asyncio.timeout(20):
             await use(World(store))
         await store.close()

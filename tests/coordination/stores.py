@@ -13,7 +13,17 @@ import uvloop
 
 from penstock.config.coordination import CoordinationSettings
 from penstock.coordination.embedded import EmbeddedStore
-from penstock.coordination.interface import Node, Store
+from penstock.coordination.interface import Create, Node, Store
+from penstock.coordination.paths import (
+    CLUSTER,
+    CLUSTER_ID,
+    CURRENT_FORMAT,
+    FORMAT,
+    STORE_FORMAT,
+    ClusterIdentity,
+    StoreFormat,
+    ensure_parents,
+)
 from penstock.coordination.zookeeper import ZooKeeperStore
 from penstock.disk.interface import Disk
 from penstock.errors import PenstockError, Problem
@@ -33,6 +43,14 @@ def with_store(disk: Disk, directory: str, use: Callable[[EmbeddedStore], Awaita
             await store.close()
 
     return asyncio.run(life())
+
+
+async def found(store: Store, cluster_id: str) -> None:
+    """As the first start of a node does, under an id of one's choice; again: nothing."""
+    await ensure_parents(store)
+    if await store.read(FORMAT) is None:
+        identity = Create(CLUSTER_ID, CLUSTER.encode(ClusterIdentity(cluster_id)))
+        await store.commit([Create(FORMAT, STORE_FORMAT.encode(StoreFormat(CURRENT_FORMAT))), identity])
 
 
 def with_zookeeper(settings: CoordinationSettings, use: Callable[[ZooKeeperStore], Awaitable[T]]) -> T:

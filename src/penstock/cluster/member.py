@@ -11,9 +11,10 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from penstock.cluster.controller import ActiveController
-from penstock.cluster.metadata import Metadata, connected
+from penstock.cluster.metadata import Metadata, connected, session_change
 from penstock.cluster.patience import patiently
 from penstock.coordination.controller_election import ControllerElection, Incumbent, Office
+from penstock.coordination.identity import check_identity
 from penstock.coordination.interface import Remove, SessionState, Store
 from penstock.coordination.paths import NO_EPOCH, NO_LEADER, Registration, registration_path
 from penstock.coordination.registration import IdTaken, register
@@ -145,12 +146,14 @@ class Member:
                 # STORE_UNAVAILABLE comes to an end by itself; anything else needs somebody, who finds it in the log.
                 logger.warning("member.look.failed", extra={"why": str(error)})
                 if error.problem is not Problem.STORE_UNAVAILABLE:
-                    await asyncio.sleep(_PAUSE_S)
+                    await session_change(self._store, _PAUSE_S)
                 await connected(self._store)
                 continue
             await self._changed.wait()
 
     async def _look(self) -> None:
+        # Before anything is written there.
+        await check_identity(self._store, self._metadata.cluster_id)
         own = self._metadata.broker_row(self._node_id)
         if own is not None and own.is_live and own.broker_epoch == self.broker_epoch and self._registration is not None:
             # What this process found at its start has been judged. Whatever comes now, it has all that it had.

@@ -16,6 +16,7 @@ from penstock.cluster.core.known_topics import KnownTopics
 from penstock.cluster.reading import ClusterNodes, broker_rows, read_cluster
 from penstock.cluster.showing import Failures, Follower, Showing
 from penstock.cluster.tasks import Tasks
+from penstock.coordination.identity import ForeignStore, check_cluster_id
 from penstock.coordination.interface import SessionState, Store
 from penstock.coordination.paths import NO_EPOCH
 from penstock.errors import PenstockError, Problem, Refused
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 # After a failure that nothing announces the end of.
 _RETRY_S = 0.1
+# Between two looks at a store that is not this cluster's.
+_FOREIGN_S = (0.1, 1, 2, 5, 10, 30)
 
 
 class _Work(NamedTuple):
@@ -47,6 +50,12 @@ class Metadata:
         # Of the newest delta.
         self._place: Place = (NO_EPOCH, NO_EPOCH, 0)
         self._closed = False
+        # Why what the store holds is not taken over, for whoever asks how this broker is.
+        self.refused: str | None = None
+
+    @property
+    def cluster_id(self) -> str:
+        return self._image.cluster_id
 
     def follow(self, follower: Follower) -> None:
         """Before anything is loaded; the first that follows is the first that is told."""
@@ -141,18 +150,31 @@ class Metadata:
 
     async def _read(self) -> ClusterNodes:
         """As often as it takes: without it this broker does not know what it missed."""
+        pauses_s = iter(_FOREIGN_S)
         while True:
             try:
-                return await read_cluster(self._store)
+                nodes = await read_cluster(self._store)
+                if self._topics.lacking(nodes.topics):
+                    nodes = await read_cluster(self._store, by_quorum=True)
+                check_cluster_id(nodes.cluster_id, self.cluster_id)
+            except ForeignStore as error:
+                self.refused = str(error)
+                logger.error("metadata.refused", extra={"why": str(error)})
+                await session_change(self._store, next(pauses_s, _FOREIGN_S[-1]))
             except PenstockError as error:
                 if error.problem is not Problem.STORE_UNAVAILABLE:
                     raise
                 logger.warning("metadata.read.failed", extra={"why": str(error)})
                 await connected(self._store)
+            else:
+                self.refused = None
+                return nodes
 
     async def _take(self, nodes: ClusterNodes) -> Failures:
+        check_cluster_id(nodes.cluster_id, self.cluster_id)
         for name in self._topics.replace_all(nodes.topics, nodes.partitions):
-            await self._showing.drop(name)
+            # Nobody said that it was deleted, only that it is not there.
+            await self._showing.drop(name, keep=True)
         self._showing.take_brokers(broker_rows(nodes.brokers))
         return await self._showing.show([topic.row.name for topic in self._topics])
 
@@ -169,18 +191,21 @@ class Metadata:
 
 async def connected(store: Store) -> None:
     """Until it can be reached; whoever fails to reach it at once calls it again, so it takes a moment at least."""
+    if store.session_state is SessionState.CONNECTED:
+        # It failed for a moment, or the loss of the connection is not told yet.
+        await session_change(store, _RETRY_S)
+    while store.session_state is not SessionState.CONNECTED:
+        await session_change(store, None)
+
+
+async def session_change(store: Store, timeout_s: float | None) -> None:
+    """Until the state of the session is told anew, or for so long."""
     changed = asyncio.Event()
     unwatch = store.watch_session(lambda _: changed.set())
     try:
-        if store.session_state is SessionState.CONNECTED:
-            # It failed for a moment, or the loss of the connection is not told yet.
-            try:
-                async with asyncio.timeout(_RETRY_S):
-                    await changed.wait()
-            except TimeoutError:
-                return
-        while store.session_state is not SessionState.CONNECTED:
-            changed.clear()
+        async with asyncio.timeout(timeout_s):
             await changed.wait()
+    except TimeoutError:
+        return
     finally:
         unwatch()

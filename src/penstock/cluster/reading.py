@@ -10,10 +10,12 @@ from penstock.cluster.core.election import TopicSettings
 from penstock.cluster.core.view import BrokerView, PartitionNode, TopicView, View
 from penstock.config.log import LogSettings
 from penstock.config.topic_replication import TopicReplicationSettings
-from penstock.coordination.interface import Node, Store
+from penstock.coordination.identity import identity_of
+from penstock.coordination.interface import Check, Node, Store
 from penstock.coordination.paths import (
     BROKER_STATE,
     BROKER_STATES,
+    CLUSTER_ID,
     CONFIGS,
     CONTROLLER_EPOCH,
     PARTITION,
@@ -57,6 +59,7 @@ class ClusterNodes:
     partitions: Sequence[PartitionRow]
     # Names of topics that are half made or half removed.
     unfinished: Sequence[str]
+    cluster_id: str
 
     def view(self, defaults: TopicDefaults) -> View:
         view = View(self.controller_epoch_version)
@@ -101,9 +104,16 @@ def _broker_row(node_id: int, broker: BrokerView, stopping_epoch: int | None) ->
     )
 
 
-async def read_cluster(store: Store) -> ClusterNodes:
-    """After a sync: what was answered to anybody before is in it. Raises PenstockError for a node with garbage."""
+async def read_cluster(store: Store, *, by_quorum: bool = False) -> ClusterNodes:
+    """After a sync: what was answered to anybody before is in it. `by_quorum`: also if the server that answers has been
+
+    cut off from the others and does not know it yet; that takes a transaction. Raises ForeignStore for what is no
+    cluster's store, PenstockError for a node with garbage.
+    """
     await store.sync()
+    identity = await identity_of(store)
+    if by_quorum:
+        await store.commit([Check(CLUSTER_ID, identity.version)])
     epoch = await store.read(CONTROLLER_EPOCH)
     brokers = await _read_brokers(store)
     names = await store.children(TOPICS)
@@ -125,7 +135,8 @@ async def read_cluster(store: Store) -> ClusterNodes:
         missing[partition.topic] -= 1
     topics = [topic for topic in topics if not missing[topic.name]]
     partitions = [partition for partition in partitions if not missing[partition.topic]]
-    return ClusterNodes(-1 if epoch is None else epoch.version, brokers, topics, partitions, unfinished)
+    version = -1 if epoch is None else epoch.version
+    return ClusterNodes(version, brokers, topics, partitions, unfinished, identity.cluster_id)
 
 
 async def read_registrations(store: Store) -> dict[int, tuple[int, Registration]]:

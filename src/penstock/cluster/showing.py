@@ -23,7 +23,8 @@ class Follower(Protocol):
     def open_topic(self, topic: TopicImage) -> Awaitable[None]:
         """A new one, or one of which something has changed: always the whole topic as it is now."""
 
-    def drop_topic(self, name: str) -> Awaitable[None]: ...
+    def drop_topic(self, name: str, *, keep: bool = False) -> Awaitable[None]:
+        """`keep`: what is deleted can be had back for a while."""
 
 
 # Topics that could not be opened here, with why.
@@ -87,11 +88,11 @@ class Showing:
         for callback in self._when_brokers_change:
             callback()
 
-    async def drop(self, name: str) -> None:
+    async def drop(self, name: str, *, keep: bool = False) -> None:
         self._image.remove(name)
         self.failures.pop(name, None)
         for follower in self._followers:
-            await follower.drop_topic(name)
+            await follower.drop_topic(name, keep=keep)
 
     async def show(self, names: Iterable[str]) -> Failures:
         if self._may_lead != self._shown_as_leader:

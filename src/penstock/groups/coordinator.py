@@ -120,7 +120,7 @@ class Groups:
         if topic.name != OFFSETS_TOPIC:
             self._topics_changed(topic)
 
-    async def drop_topic(self, name: str) -> None:
+    async def drop_topic(self, name: str, *, keep: bool = False) -> None:
         if name == OFFSETS_TOPIC:
             self._stop_all(Refused(Problem.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} was deleted"))
             return

@@ -90,6 +90,8 @@ class ClusterNode:
     @property
     def trouble(self) -> str | None:
         """Why this broker leads nothing, whatever the store says; for /health."""
+        if self.metadata.refused is not None:
+            return self.metadata.refused
         if failures := self.metadata.failures:
             return next(iter(failures.values()))
         if self.image.live_epochs.get(self.node_id) == self.member.broker_epoch:

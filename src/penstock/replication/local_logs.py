@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from penstock.clock import Clock
 from penstock.cluster.core.image import TopicImage
@@ -15,8 +16,12 @@ from penstock.errors import PenstockError, Problem
 from penstock.storage.directories import PartitionDirectories
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
+from penstock.units import HOUR_MS, MINUTE_MS
 
 logger = logging.getLogger(__name__)
+
+# For somebody who reads the log to find that it should not have gone.
+KEPT_MS = HOUR_MS
 
 
 class LocalLogs:
@@ -78,20 +83,37 @@ class LocalLogs:
             raise
         return logs
 
-    async def remove(self, topic: str, indexes: Collection[int] | None = None) -> None:
+    async def remove(self, topic: str, indexes: Collection[int] | None = None, *, keep: bool = False) -> None:
         """Of a topic, or of some of its partitions; their logs are abandoned. Set aside at least, or at the next start.
+        `keep`: the whole topic is set aside, to be deleted later.
 
         Behind all that retention and compaction have begun there: they know files by their names, which what is made
         anew has too.
         """
-        remove = (self._directories.remove_topic, topic) if indexes is None else (self._remove_some, topic, indexes)
+        remove: Callable[[], object]
+        if keep:
+            remove = partial(self._set_aside, topic)
+        elif indexes is None:
+            remove = partial(self._directories.remove_topic, topic)
+        else:
+            remove = partial(self._directories.remove_partitions, topic, indexes)
         try:
-            await asyncio.get_running_loop().run_in_executor(self.upkeep, *remove)
+            await asyncio.get_running_loop().run_in_executor(self.upkeep, remove)
         except OSError as error:
             logger.warning("topic.files.kept", extra={"topic": topic, "why": str(error), "do": "see to the disk"})
 
-    def _remove_some(self, topic: str, indexes: Collection[int]) -> None:
-        self._directories.remove_partitions(topic, indexes)
+    def _set_aside(self, topic: str) -> None:
+        where = self._directories.set_aside(topic, self._clock.now_ms() + KEPT_MS)
+        if where is not None:
+            extra = {"topic": topic, "where": where, "minutes": KEPT_MS // MINUTE_MS}
+            logger.warning("topic.set.aside", extra={**extra, "why": "the cluster does not have it any more"})
+
+    def sweep(self) -> None:
+        """In a pool: what was set aside for long enough."""
+        try:
+            self._directories.sweep(self._clock.now_ms())
+        except OSError as error:
+            logger.warning("topic.files.kept", extra={"why": str(error), "do": "see to the disk"})
 
     async def remove_strangers(self, known: Mapping[str, Set[int]]) -> None:
         """At start: what was left behind by topics that were deleted, and by partitions that were moved away, while
@@ -106,7 +128,7 @@ class LocalLogs:
             found.setdefault(directory.topic, set()).add(directory.partition)
         for topic, partitions in found.items():
             if topic not in known:
-                self._directories.remove_topic(topic)
+                self._set_aside(topic)
             elif strangers := partitions - known[topic]:
                 self._directories.remove_partitions(topic, strangers)
-        self._directories.sweep()
+        self._directories.sweep(self._clock.now_ms())

@@ -43,7 +43,7 @@ class Replicas:
     """All methods run on the event loop's thread; blocking work goes to the pool."""
 
     def __init__(self, logs: LocalLogs, flusher: Flusher, roles: Roles, pool: ThreadPoolExecutor, clock: Clock) -> None:
-        self._logs = logs
+        self.logs = logs
         self._flusher = flusher
         self.roles = roles
         self._pool = pool
@@ -155,7 +155,7 @@ class Replicas:
         if topic.name in self._topics and topic.id not in self._names:
             # Deleted and made anew while this broker did not look.
             await self.drop_topic(topic.name)
-        settings = self._logs.settings_of(topic.config)
+        settings = self.logs.settings_of(topic.config)
         rows = self._topics.get(topic.name, [])
         here = [self.roles.node_id in image.replicas for image in topic.partitions]
         gone: list[Partition] = []
@@ -177,7 +177,7 @@ class Replicas:
         await self._flusher.durable([partition for partition in changed if partition.waits_for_sync])
         missing = [i for i, is_here in enumerate(here) if is_here and not (i < len(rows) and _is_open(rows[i]))]
         # All or none: a partition that clients can find takes writes, which nothing may take back.
-        logs = await self._logs.open(topic, missing, settings)
+        logs = await self.logs.open(topic, missing, settings)
         opened = {
             index: Partition(self.roles.node_id, topic.name, topic.id, index, log)
             for index, log in zip(missing, logs, strict=True)
@@ -188,15 +188,18 @@ class Replicas:
         self._topics[topic.name] = [opened.get(index, row) for index, row in enumerate(kept)]
         self._names[topic.id] = topic.name
         if gone:
-            await self._logs.remove(topic.name, [partition.index for partition in gone])
+            await self.logs.remove(topic.name, [partition.index for partition in gone])
 
-    async def drop_topic(self, name: str) -> None:
-        """Nobody waits on it any more when this returns; its files are gone or set aside, or go at the next start."""
+    async def drop_topic(self, name: str, *, keep: bool = False) -> None:
+        """Nobody waits on it any more when this returns; its files are gone or set aside, or go at the next start.
+
+        `keep`: they are set aside for a while.
+        """
         rows = self._topics.pop(name, [])
         self._names = {topic_id: known for topic_id, known in self._names.items() if known != name}
         gone = [row for row in rows if isinstance(row, Partition)]
         await self._close(gone, Refused(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"{name} was deleted"))
-        await self._logs.remove(name)
+        await self.logs.remove(name, keep=keep)
 
     async def _close(self, partitions: Sequence[Partition], refused: Refused) -> None:
         """Their files are about to go."""
@@ -214,7 +217,7 @@ class Replicas:
         known = {
             name: {row.index for row in self._topics.get(name, ()) if isinstance(row, Partition)} for name in names
         }
-        await self._logs.remove_strangers(known)
+        await self.logs.remove_strangers(known)
 
     # Administration
 
@@ -241,10 +244,10 @@ class Replicas:
 
     @property
     def directory(self) -> str:
-        return self._logs.path
+        return self.logs.path
 
     def disk_space(self) -> Space:
-        return self._logs.space()
+        return self.logs.space()
 
     def brokers_changed(self) -> None:
         self.roles.brokers_changed(self._all())

@@ -15,6 +15,7 @@ from penstock.storage.sealed import read_sealed, seal
 
 TOPIC_ID_NAME = "topic-id"
 _PARTITION_PREFIX = "partition-"
+_KEPT_PREFIX = "kept-until-"
 
 
 class TopicIdentity(msgspec.Struct, array_like=True, frozen=True):
@@ -102,6 +103,20 @@ class PartitionDirectories:
         self.disk.sync_directory(self._deleted)
         self.sweep()
 
+    def set_aside(self, topic: str, until_ms: int) -> str | None:
+        """All its partitions, for `sweep` to delete then; where they are until that, or None if there are none."""
+        directory = f"{self._topics}/{topic}"
+        self._named.discard(topic)
+        if not self.disk.exists(directory):
+            return None
+        kept = f"{self._deleted}/{_KEPT_PREFIX}{until_ms}-{uuid4().hex}"
+        self.disk.make_directory(kept)
+        # Under its name, which may be as long as a name can be.
+        self.disk.rename(directory, f"{kept}/{topic}")
+        self.disk.sync_directory(kept)
+        self.disk.sync_directory(self._topics)
+        return f"{kept}/{topic}"
+
     def remove_partitions(self, topic: str, partitions: Iterable[int]) -> None:
         """Some of them; gone for good when this returns. The topic's id stays, also if it was the last one."""
         directory = f"{self._topics}/{topic}"
@@ -114,10 +129,15 @@ class PartitionDirectories:
         self.disk.sync_directory(self._deleted)
         self.sweep()
 
-    def sweep(self) -> None:
-        """Deletes what was set aside, also by a process that died before it had finished."""
+    def sweep(self, now_ms: int | None = None) -> None:
+        """Deletes what was set aside, also by a process that died before it had finished. What is to be kept for some
+
+        time is left alone without a time.
+        """
         for name in self.disk.list_directory(self._deleted):
-            self.disk.remove_directory(f"{self._deleted}/{name}")
+            until = name.removeprefix(_KEPT_PREFIX).partition("-")[0] if name.startswith(_KEPT_PREFIX) else ""
+            if not until.isdecimal() or (now_ms is not None and int(until) <= now_ms):
+                self.disk.remove_directory(f"{self._deleted}/{name}")
 
     def _id_of(self, topic: str) -> UUID | None:
         """None if it is missing or damaged."""

@@ -32,6 +32,11 @@ class KnownTopics:
     def get(self, name: str) -> KnownTopic | None:
         return self._topics.get(name)
 
+    def lacking(self, topics: Iterable[TopicRow]) -> list[str]:
+        """Names of topics that are known and not among these."""
+        there = {topic.name for topic in topics}
+        return [name for name in self._topics if name not in there]
+
     def replace_all(self, topics: Iterable[TopicRow], partitions: Iterable[PartitionRow]) -> list[str]:
         """Everything that there is, as it was read. The names of topics that are gone.
 

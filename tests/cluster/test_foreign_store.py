@@ -1,0 +1,97 @@
+"""A store that is not the cluster's any more, or lacks what was never deleted, costs no data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from tests.cluster.running import Cluster, alive
+from tests.disk.power import PowerCutDisk
+from tests.replication.world import DATA
+
+from penstock.coordination.interface import Change, Remove, Replace
+from penstock.coordination.paths import CLUSTER_ID, FORMAT, TOPICS, partition_path, topic_path
+from penstock.replication.local_logs import KEPT_MS
+
+ORDERS = (partition_path("orders", 0), topic_path("orders"))
+
+
+async def change(cluster: Cluster, *changes: tuple[str, bytes | None]) -> None:
+    """As an operator's hand may, or another ensemble at the old address: None removes."""
+
+    async def of(path: str, data: bytes | None) -> Change:
+        node = await cluster.store.read(path)
+        assert node is not None
+        return Remove(path, node.version) if data is None else Replace(path, data, node.version)
+
+    await cluster.store.commit([await of(path, data) for path, data in changes])
+
+
+async def written(cluster: Cluster) -> None:
+    await cluster.made("orders")
+    cluster.node.write(cluster.partition("orders"), b"acknowledged")
+    await cluster.node.flusher.drained([cluster.partition("orders")])
+
+
+def files(cluster: Cluster, path: str) -> list[str]:
+    return cluster.node.disk.list_directory(f"{DATA}/{path}")
+
+
+@pytest.mark.parametrize(
+    ("lost", "word"),
+    [
+        ([(CLUSTER_ID, b'{"cluster_id":"theirs"}')], "has cluster theirs"),
+        ([(FORMAT, b'{"format":7}')], "has format 7"),
+        ([(path, None) for path in (*ORDERS, TOPICS)], "no /topics any more"),
+    ],
+)
+def test_nothing_is_taken_over_from_a_store_that_is_not_the_clusters(
+    lost: Sequence[tuple[str, bytes | None]], word: str
+) -> None:
+    async def use(cluster: Cluster) -> None:
+        await written(cluster)
+        await change(cluster, *lost)
+        loading = cluster.metadata.load()
+        while cluster.metadata.refused is None:
+            await asyncio.sleep(0.001)
+        assert word in cluster.metadata.refused
+        assert not loading.done
+        assert cluster.names() == ["orders"]
+        assert cluster.partition("orders").log.end_offset == 1
+        assert files(cluster, "topics") == ["orders"]
+        assert files(cluster, "deleted") == []
+
+    alive(PowerCutDisk(), use)
+
+
+def test_it_goes_on_when_the_store_is_the_clusters_again() -> None:
+    async def use(cluster: Cluster) -> None:
+        await written(cluster)
+        await change(cluster, (CLUSTER_ID, b'{"cluster_id":"theirs"}'))
+        loading = cluster.metadata.load()
+        while cluster.metadata.refused is None:
+            await asyncio.sleep(0.001)
+        await change(cluster, (CLUSTER_ID, b'{"cluster_id":"cluster"}'))
+        await loading.wait()
+        assert cluster.metadata.refused is None
+
+    alive(PowerCutDisk(), use)
+
+
+def test_what_is_not_there_though_nobody_said_that_it_was_deleted_is_kept_for_a_while() -> None:
+    async def use(cluster: Cluster) -> None:
+        await written(cluster)
+        await change(cluster, *((path, None) for path in ORDERS))
+        await cluster.metadata.load().wait()
+        assert cluster.names() == []
+        assert files(cluster, "topics") == []
+        (kept,) = files(cluster, "deleted")
+        assert "partition-0" in files(cluster, f"deleted/{kept}/orders")
+        cluster.node.replicas.logs.sweep()
+        assert files(cluster, "deleted") == [kept]
+        cluster.node.clock.advance(KEPT_MS)
+        cluster.node.replicas.logs.sweep()
+        assert files(cluster, "deleted") == []
+
+    alive(PowerCutDisk(), use)
