@@ -23,7 +23,7 @@ def test_a_cluster_of_two_replicates_until_it_is_interrupted(tmp_path: Path) -> 
     with dev_cluster(*arguments) as (process, brokers):
         assert brokers == f"127.0.0.1:{base},127.0.0.1:{base + 1}"
         admin = AdminClient({"bootstrap.servers": brokers})
-        admin.create_topics([NewTopic("orders", 2, 2)])["orders"].result(30)
+        admin.create_topics([NewTopic("orders", 2)])["orders"].result(30)
         producer = Producer({"bootstrap.servers": brokers, "acks": "all"})
         producer.produce("orders", b"first")
         assert producer.flush(30) == 0

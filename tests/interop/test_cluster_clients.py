@@ -20,8 +20,6 @@ from tests.interop.server import SETTINGS
 pytestmark = pytest.mark.torture("cluster-clients")
 
 READY_S = 15.0
-# Where every write of a client waits for another broker.
-REPLICATED = {"default.replication.factor": "3", "min.insync.replicas": "2"}
 See = Callable[[str, object], None]
 
 
@@ -34,7 +32,7 @@ class Running:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     begun_s = time.monotonic()
-    settings = [word for name, value in {**SETTINGS, **REPLICATED}.items() for word in ("--set", f"{name}={value}")]
+    settings = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
     home = ("--data-dir", str(tmp_path_factory.mktemp("cluster")), "--base-port", str(free_base_port(3)))
     with dev_cluster("--brokers", "3", *home, *settings) as (_, bootstrap):
         yield Running(bootstrap, time.monotonic() - begun_s)

@@ -10,7 +10,7 @@ from random import Random
 
 from tests.disk.power import PowerCutDisk
 from tests.replication.world import DATA, topic_id
-from tests.storage.batches import NOW_MS, append, batch_of, contents, sync
+from tests.storage.batches import append, batch_of, contents, sync
 
 from penstock.clock import SteppedClock
 from penstock.cluster.core.image import PartitionImage, TopicImage

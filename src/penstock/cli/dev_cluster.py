@@ -32,7 +32,7 @@ class _Stopped(Exception):
     """By Ctrl-C or SIGTERM."""
 
 
-@app.command(epilog="Example: penstock dev-cluster --brokers 3 --set min.insync.replicas=2")
+@app.command(epilog="Example: penstock dev-cluster --brokers 3 --set flush.policy=os")
 def dev_cluster(
     brokers: Annotated[int, typer.Option(metavar="N", min=1, max=50, help="How many brokers.")] = 3,
     data_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where all of them keep their data.")] = Path(
@@ -46,7 +46,10 @@ def dev_cluster(
     ] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """A ZooKeeper and several brokers, a process each, until Ctrl-C. What they stored is there at the next start."""
+    """A ZooKeeper and several brokers, a process each, until Ctrl-C. What they stored is there at the next start.
+
+    Topics have three replicas there, two of which must be in sync, unless they or --set say otherwise.
+    """
     try:
         signal.signal(signal.SIGTERM, _stop)
         signal.signal(signal.SIGINT, _stop)
@@ -68,6 +71,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _planned(count: int, data_dir: Path, base_port: int, assignments: list[str]) -> list[tuple[BrokerProcess, Address]]:
     planned = []
+    assignments = [*_replicated(count), *assignments]
     for node_id in range(1, count + 1):
         kafka = Address(_HOST, base_port + node_id - 1)
         http = Address(_HOST, kafka.port + _HTTP_DISTANCE)
@@ -76,6 +80,11 @@ def _planned(count: int, data_dir: Path, base_port: int, assignments: list[str])
         arguments += [argument for text in assignments for argument in ("--set", text)]
         planned.append((BrokerProcess(f"broker {node_id}", arguments, http, f"{home}.log"), kafka))
     return planned
+
+
+def _replicated(count: int) -> list[str]:
+    """What somebody tries a cluster for; what is given by --set comes later, and wins."""
+    return [f"default.replication.factor={min(3, count)}", f"min.insync.replicas={2 if count > 2 else 1}"]
 
 
 def _run(planned: list[tuple[BrokerProcess, Address]], data_dir: Path, output: Output) -> None:
