@@ -196,12 +196,16 @@ def test_a_follower_that_is_stopping_is_not_asked_back() -> None:
     """It is refused, and until the next change of the ISR the leader would have to wait for it."""
     broker = Broker()
     broker.learn(1, EPOCH, (1, 2, 3))
-    stopping = [replace(each, is_stopping=each.node_id == 3) for each in broker.image.brokers.values()]
-    broker.image.put_brokers(stopping)
+    brokers = list(broker.image.brokers.values())
+    broker.image.put_brokers(replace(each, is_stopping=each.node_id == 3) for each in brokers)
     broker.roles.brokers_changed([broker.partition])
     broker.learn(1, EPOCH, (1, 2))
     committed = broker.partition.when_committed(broker.append(b"a"))
     broker.sync()
+    broker.fetched_by(3, 0)
+    # The next controller does not know that it is stopping.
+    broker.image.put_brokers(brokers)
+    broker.roles.brokers_changed([broker.partition])
     broker.fetched_by(3, 0)
     broker.fetched_by(2, 1)
     assert broker.controller.asked == []

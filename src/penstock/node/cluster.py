@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 # A controller that has just begun reads the whole store first; one that does not come is a fault to be seen.
 ADMISSION_TIMEOUT_S = 60
+_SOON_S = 0.005
 
 _NOT_ADMITTED = (
     f"the cluster's controller did not admit this broker within {ADMISSION_TIMEOUT_S} s: see its log, and that of the "
@@ -131,7 +132,7 @@ class ClusterNode:
     async def _hand_over(self) -> None:
         """Others lead what this broker led, as far as they can, before it stops to serve; within bounds."""
         timeout_ms = self._settings.controller.controlled_shutdown_ms
-        led = any(row.leader == self.node_id for topic in self.image.topics() for row in topic.partitions)
+        led = self._led()
         if timeout_ms == 0 or self.image.live_epochs.keys() <= {self.node_id}:
             return
         if self.controller is not None and self._store.session_state is not SessionState.CONNECTED:
@@ -139,7 +140,7 @@ class ClusterNode:
             return
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                while (refused := (await self._stop_leading(timeout_ms)).refusal) is not None:
+                while (refused := (reply := await self._stop_leading(timeout_ms)).refusal) is not None:
                     logger.warning("node.stop.not.handed.over", extra={"why": refused.text})
                     if refused.problem is Problem.STALE_BROKER_EPOCH:
                         return
@@ -147,9 +148,15 @@ class ClusterNode:
                 if (controller := self.controller) is not None:
                     await controller.publisher.told().wait()
                 await self.metadata.settled().wait()
-                self.has_handed_over = led
+                while reply.numbers and self._led() > reply.numbers[0]:
+                    # The controller's word of it may come behind its answer. Clients are told by whoever knows.
+                    await asyncio.sleep(_SOON_S)
+                self.has_handed_over = led > 0
         except TimeoutError:
             logger.warning("node.stop.not.handed.over", extra={"why": f"it took longer than {timeout_ms} ms"})
+
+    def _led(self) -> int:
+        return sum(row.leader == self.node_id for topic in self.image.topics() for row in topic.partitions)
 
     async def _stop_leading(self, timeout_ms: int) -> Reply:
         epoch, controller = self.member.broker_epoch, self.controller

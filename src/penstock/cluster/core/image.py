@@ -80,6 +80,7 @@ class Image:
         # Epochs of the brokers that may be in an ISR; and of those among them that may join one.
         self.live_epochs: Mapping[int, int] = {}
         self.lasting_epochs: Mapping[int, int] = {}
+        self._stopping: set[tuple[int, int]] = set()
         # As they were: see `cluster/departures.py`.
         self.departed: dict[int, BrokerImage] = {}
         # By broker, the epoch in which it seems to be dead.
@@ -93,7 +94,10 @@ class Image:
         self.brokers = {broker.node_id: broker for broker in brokers}
         live = [broker for broker in self.brokers.values() if broker.is_live]
         self.live_epochs = {broker.node_id: broker.broker_epoch for broker in live}
-        self.lasting_epochs = {broker.node_id: broker.broker_epoch for broker in live if not broker.is_stopping}
+        # Once said, it stays so for that life: the next controller does not know of it.
+        self._stopping |= {(broker.node_id, broker.broker_epoch) for broker in live if broker.is_stopping}
+        self._stopping &= set(self.live_epochs.items())
+        self.lasting_epochs = dict(self.live_epochs.items() - self._stopping)
 
     @property
     def agreed_epoch(self) -> int:
