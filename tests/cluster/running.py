@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
+from tests.cluster.faulty_store import FaultyStore
 from tests.coordination.stores import found
 from tests.disk.power import PowerCutDisk
 from tests.replication.world import WAIT_S, World, world
@@ -31,7 +32,7 @@ class Cluster:
     node: World
     image: Image
     topics: Topics
-    store: EmbeddedStore
+    store: FaultyStore
     member: Member
     metadata: Metadata
 
@@ -52,7 +53,7 @@ class Cluster:
 @asynccontextmanager
 async def cluster(memory: PowerCutDisk) -> AsyncIterator[Cluster]:
     async with asyncio.timeout(WAIT_S), world(memory) as node:
-        store = EmbeddedStore.open(node.disk, "/data/coordination")
+        store = FaultyStore(EmbeddedStore.open(node.disk, "/data/coordination"))
         try:
             await found(store, "cluster")
             settings = Settings(topics=TopicSettings(num_partitions=DEFAULT_PARTITIONS))

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from tests.coordination.stores import found
 
 from penstock.clock import SystemClock
-from penstock.cluster.core.delta import BrokerRow, Delta, PartitionRow, TopicRow
+from penstock.cluster.core.delta import BrokerRow, Delta, PartitionRow, RemovedRow, TopicRow
 from penstock.cluster.core.image import Image
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.publishing import Publishing
+from penstock.cluster.reading import read_cluster
 from penstock.coordination.embedded import EmbeddedStore
 from penstock.coordination.interface import Create
 from penstock.coordination.paths import (
@@ -164,5 +165,21 @@ def test_what_was_meant_for_an_earlier_life_of_the_broker_changes_nothing(tmp_pa
         await world.metadata[2].settled().wait()
         assert world.images[2].brokers[2].broker_epoch == 8
         assert set(world.images[2].brokers) == {1, 2, 3}
+
+    alive(tmp_path, use)
+
+
+def test_what_an_earlier_controller_in_this_process_has_read_takes_nothing_away(tmp_path: Path) -> None:
+    """It may have read before the later one made a topic, and tell it after."""
+
+    async def use(world: World) -> None:
+        nodes = await read_cluster(world.store)
+        earlier, world.publishing = world.publishing, world.begin(controller_epoch=2)
+        await world.create("orders", 1)
+        await world.metadata[1].settled().wait()
+        await earlier.begin(nodes).wait()
+        await earlier.publish(removed=[RemovedRow("orders", UUID(int=1))]).wait()
+        await world.metadata[1].settled().wait()
+        assert world.names(1) == ["orders"]
 
     alive(tmp_path, use)

@@ -117,6 +117,8 @@ class ActiveController:
         self._registrations = RegistrationWatch(self._store, self._turn, lambda: self.view.brokers, self._registered)
         async with self._turn:
             nodes = await read_cluster(self._store)
+            if self._is_over:
+                raise PenstockError(_OUT_OF_OFFICE.problem, _OUT_OF_OFFICE.text)
             begun = self._begin(nodes)
         await begun.wait()
         return nodes

@@ -79,8 +79,13 @@ class Metadata:
         """Everything anew from the store; done when it can be used."""
         return self._add(_Work(None, None, Later()))
 
-    def take(self, nodes: ClusterNodes) -> Later[Failures]:
-        """What this broker, as the controller, has read."""
+    def take(self, nodes: ClusterNodes, controller_epoch: int) -> Later[Failures]:
+        """What this broker, as the controller, has read. When a later one has told something since, that is not in it:
+
+        a topic that is missing there may be new, and not gone.
+        """
+        if controller_epoch < self._place[0]:
+            return self.load()
         return self._add(_Work(nodes, None, Later()))
 
     def take_controller(self, controller: int) -> None:
@@ -88,7 +93,9 @@ class Metadata:
         self._showing.take_controller(controller)
 
     def apply(self, delta: Delta) -> Later[Failures]:
-        """From the controller in this process: none is ever missed."""
+        """From the controller in this process: none is ever missed. Void if there is a later one."""
+        if delta.controller_epoch < self._place[0]:
+            return Later.of({})
         self._place = delta.place
         return self._add(_Work(None, delta, Later()))
 

@@ -38,7 +38,7 @@ class Publishing:
         self.when_deposed: Callable[[], None] = lambda: None
 
     def begin(self, nodes: ClusterNodes) -> Later[Failures]:
-        done = self._metadata.take(nodes)
+        done = self._metadata.take(nodes, self._nothing.controller_epoch)
         self._metadata.apply(self._nothing)
         rows = broker_rows(nodes.brokers)
         self._keep_peers(rows)

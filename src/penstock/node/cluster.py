@@ -70,6 +70,9 @@ class ClusterNode:
         defaults = NewTopicDefaults(settings.topics.num_partitions, settings.topics.default_replication_factor)
         self.topics = Topics(store, self.image, defaults, self.calls)
         self.member = Member(store, self.node_id, self.metadata, self._take_office)
+        # A controller that has the office but has not read the store yet.
+        self._beginning: ActiveController | None = None
+        self.member.when_session_lost(self._give_up_beginning)
         self.operations = Operations(self.image, self.topics, lambda: self.controller)
         self.sizes = ReplicaSizes(self.image, self.peers)
         self.operating = Operating(self.image, self.topics, self.operations, self.sizes, lambda: self.controller)
@@ -175,12 +178,28 @@ class ClusterNode:
         publishing.when_deposed = controller.doubt
         controller.when_over(publishing.close)
         controller.when_asked = partial(self._ask_log_ends, controller)
-        nodes = await controller.start()
-        for node_id, broker_epoch in self._deaths.found.items():
-            controller.tell(BrokerFoundDead(node_id, broker_epoch))
-        await self.topics.take_office(controller, nodes.unfinished)
-        Upkeep(controller, self.image, self.topics, self.operations, self._clock)
-        return controller
+        self._beginning = controller
+        try:
+            nodes = await controller.start()
+            for node_id, broker_epoch in self._deaths.found.items():
+                controller.tell(BrokerFoundDead(node_id, broker_epoch))
+            await self.topics.take_office(controller, nodes.unfinished)
+        except PenstockError:
+            # It is gone for good: whoever tries again makes another, and two would decide beside each other.
+            if controller.is_over:
+                return controller
+            raise
+        else:
+            Upkeep(controller, self.image, self.topics, self.operations, self._clock)
+            self._beginning = None
+            return controller
+        finally:
+            self._give_up_beginning()
+
+    def _give_up_beginning(self) -> None:
+        controller, self._beginning = self._beginning, None
+        if controller is not None:
+            controller.close()
 
     def _standing(self) -> Standing:
         return Standing(self.node_id, self.member.broker_epoch, self.controller)

@@ -1,0 +1,90 @@
+"""The office of the controller is begun once, whatever happens to the store while it begins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+from tests.cluster.running import Cluster, alive
+from tests.disk.power import PowerCutDisk
+
+from penstock.coordination.interface import Create, Remove
+from penstock.coordination.paths import (
+    CONTROLLER,
+    REGISTRATION,
+    TOPIC,
+    TOPICS,
+    Registration,
+    TopicState,
+    registration_path,
+    topic_path,
+)
+
+HALF = topic_path("half")
+OTHER = Registration("elsewhere", 9092, "machine", None, UUID(int=2), clean=True)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0.001)
+
+
+async def begin_anew(cluster: Cluster) -> Callable[[], bool]:
+    """Somebody takes the office away; whether there is another controller yet."""
+    first, node = cluster.member.controller, await cluster.store.read(CONTROLLER)
+    assert first is not None and node is not None
+    await cluster.store.commit([Remove(CONTROLLER, node.version)])
+
+    def has_begun() -> bool:
+        controller = cluster.member.controller
+        return controller is not None and controller is not first and not controller.is_over
+
+    return has_begun
+
+
+async def sees_another_join(cluster: Cluster) -> list[set[int]]:
+    """Who was live, each time that anything was said about it."""
+    seen: list[set[int]] = []
+    cluster.metadata.when_brokers_change(lambda: seen.append(set(cluster.image.live_epochs)))
+    await cluster.store.commit([Create(registration_path(2), REGISTRATION.encode(OTHER), ephemeral=True)])
+    await until(lambda: 2 in cluster.image.live_epochs)
+    # Nobody is there who would be told that this broker stops.
+    await cluster.store.commit([Remove(registration_path(2), 0)])
+    await until(lambda: 2 not in cluster.image.live_epochs)
+    return seen
+
+
+@pytest.mark.parametrize(("operation", "path"), [("children", TOPICS), ("commit", HALF)])
+def test_a_beginning_that_fails_leaves_nobody_behind_who_decides(operation: str, path: str) -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.store.commit([Create(HALF, TOPIC.encode(TopicState(UUID(int=9), 0, 1)))])
+        cluster.store.fail(operation, path)
+        has_begun = await begin_anew(cluster)
+        await until(has_begun)
+        commits = cluster.store.commits
+        assert all(1 in live for live in await sees_another_join(cluster))
+        # The registration, its admission, and its end.
+        assert cluster.store.commits == commits + 3
+
+    alive(PowerCutDisk(), use)
+
+
+def test_a_session_that_ends_while_the_store_is_read_ends_the_beginning_too() -> None:
+    async def use(cluster: Cluster) -> None:
+        reading = cluster.store.hold("children", TOPICS)
+        has_begun = await begin_anew(cluster)
+        await reading.reached.wait()
+        cluster.store.lose_session()
+        # What was read belongs to a life that is over: the next one reads for itself.
+        anew = cluster.store.hold("children", TOPICS)
+        reading.answered.set()
+        while not anew.reached.is_set():
+            assert not has_begun()
+            await asyncio.sleep(0.001)
+        anew.answered.set()
+        await until(has_begun)
+        await cluster.made("orders")
+
+    alive(PowerCutDisk(), use)
