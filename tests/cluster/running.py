@@ -13,6 +13,7 @@ from tests.coordination.stores import found
 from tests.disk.power import PowerCutDisk
 from tests.replication.world import WAIT_S, World, world
 
+from penstock.cluster.answering import Answering
 from penstock.cluster.core.image import Image, TopicImage
 from penstock.cluster.member import Member
 from penstock.cluster.metadata import Metadata
@@ -35,6 +36,7 @@ class Cluster:
     store: FaultyStore
     member: Member
     metadata: Metadata
+    answering: Answering
 
     async def made(self, name: str, count: int = 1, **config: str) -> TopicImage:
         created = await self.topics.create(NewTopic(name, count, config=config))
@@ -65,7 +67,7 @@ async def cluster(memory: PowerCutDisk) -> AsyncIterator[Cluster]:
                 raise failure
             registration = Registration("localhost", 9092, "machine", None, UUID(int=1), clean=True)
             async with parts.joined(registration):
-                yield Cluster(node, parts.image, parts.topics, store, parts.member, parts.metadata)
+                yield Cluster(node, parts.image, parts.topics, store, parts.member, parts.metadata, parts.answering)
         finally:
             await store.close()
 

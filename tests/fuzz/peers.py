@@ -13,6 +13,7 @@ from tests.fuzz.corpus import batch_bytes, spoiled_batch
 from tests.fuzz.target import Target
 
 from penstock.cluster.core.messages import (
+    Addressed,
     AlterIsr,
     Forward,
     Hello,
@@ -116,18 +117,17 @@ def _accepts_replicated_batches(raw: bytes) -> bool:
 
 def _message(random: Random) -> bytes:
     wish = IsrWish(UUID(int=random.getrandbits(128)), 1, 2, 3, ((1, 2), (2, -1)))
-    return encode(
-        random.choice(
-            (
-                Hello(),
-                Stopping(1, random.getrandbits(40)),
-                AlterIsr(1, 2, (wish,) * random.randrange(4)),
-                MakeTopic("orders", 3, 2, {"retention.ms": "1"}, False),
-                Forward(random.randbytes(50), "127.0.0.1"),
-                LogEndOf("orders", random.getrandbits(20)),
-            )
+    message = random.choice(
+        (
+            Hello(),
+            Stopping(1, random.getrandbits(40)),
+            AlterIsr(1, 2, (wish,) * random.randrange(4)),
+            MakeTopic("orders", 3, 2, {"retention.ms": "1"}, False),
+            Forward(random.randbytes(50), "127.0.0.1"),
+            LogEndOf("orders", random.getrandbits(20)),
         )
     )
+    return encode(Addressed("cluster", 1, message))
 
 
 def _reply(random: Random) -> bytes:

@@ -9,6 +9,7 @@ from penstock.cluster.core.effects import Answer
 from penstock.cluster.core.election import LogEnd
 from penstock.cluster.core.events import BrokerStopping
 from penstock.cluster.core.messages import (
+    Addressed,
     AlterIsr,
     Forward,
     Hello,
@@ -43,7 +44,16 @@ class Answering:
         # Set by whoever serves clients, before anybody asks.
         self.serve: Serve | None = None
 
-    def answer(self, message: Message) -> Later[Reply]:
+    def answer(self, addressed: Addressed) -> Later[Reply]:
+        """STORE_UNAVAILABLE, as if it had not come, to what was meant for another broker."""
+        cluster_id, node_id = self._metadata.cluster_id, self._metadata.node_id
+        if (cluster_id, node_id) != (addressed.cluster_id, addressed.node_id):
+            text = f"this is broker {node_id} of cluster {cluster_id}"
+            wanted = f"broker {addressed.node_id} of cluster {addressed.cluster_id}"
+            return Later.of(Reply.refused(Refused(Problem.STORE_UNAVAILABLE, f"{text}, not {wanted}")))
+        return self._answer(addressed.message)
+
+    def _answer(self, message: Message) -> Later[Reply]:
         match message:
             case Push(delta):
                 return self._metadata.receive(delta).map(_received)

@@ -7,6 +7,7 @@ import asyncio
 from penstock.cluster.core.delta import Delta
 from penstock.cluster.core.image import Image
 from penstock.cluster.core.messages import (
+    Addressed,
     Forward,
     Hello,
     LogEndOf,
@@ -66,7 +67,8 @@ class Calls:
 
     def ask(self, node_id: int, purpose: Purpose, message: Message, timeout_ms: int) -> Later[Reply]:
         """REQUEST_TIMED_OUT: it may have arrived. STORE_UNAVAILABLE: it has not."""
-        call = private_call(encode(message), _read_reply)
+        addressed = Addressed(self._image.cluster_id, node_id, message)
+        call = private_call(encode(addressed), _read_reply)
         return self._peers.call(node_id, purpose, call, timeout_ms).map(_reply)
 
     def ask_controller(self, message: Message, timeout_ms: int = CONTROL_TIMEOUT_MS) -> Later[Reply]:

@@ -57,6 +57,10 @@ class Metadata:
     def cluster_id(self) -> str:
         return self._image.cluster_id
 
+    @property
+    def node_id(self) -> int:
+        return self._image.node_id
+
     def follow(self, follower: Follower) -> None:
         """Before anything is loaded; the first that follows is the first that is told."""
         self._showing.follow(follower)
@@ -100,7 +104,11 @@ class Metadata:
         return self._add(_Work(None, delta, Later()))
 
     def receive(self, delta: Delta) -> Later[Failures | Refused]:
-        """From another broker, the controller; what comes behind a later one is refused."""
+        """From another broker, the controller. What comes behind a later one, or is for another life, is refused."""
+        # While it registers, what is sent to the new life may come before its epoch is known.
+        if self._image.own_epoch not in (NO_EPOCH, delta.broker_epoch):
+            text = f"it is for broker epoch {delta.broker_epoch}, this is {self._image.own_epoch}"
+            return Later.of(Refused(Problem.STALE_BROKER_EPOCH, text))
         controller_epoch, broker_epoch, sequence = self._place
         if delta.controller_epoch < controller_epoch:
             return Later.of(Refused(Problem.NOT_CONTROLLER, f"controller {controller_epoch} has begun"))

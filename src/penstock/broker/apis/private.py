@@ -6,7 +6,7 @@ import struct
 
 from penstock.broker.api import Api, Buffers, Caller
 from penstock.cluster.answering import Answering
-from penstock.cluster.core.messages import Message, Reply, decode_message, encode
+from penstock.cluster.core.messages import Addressed, Reply, decode_message, encode
 from penstock.later import Later
 from penstock.wire.malformed import Malformed
 from penstock.wire.schemas import PRIVATE
@@ -22,13 +22,13 @@ class Private:
     def __init__(self, answering: Answering) -> None:
         self._answering = answering
 
-    def read(self, frame: memoryview, body_start: int, version: int) -> Message:
+    def read(self, frame: memoryview, body_start: int, version: int) -> Addressed:
         try:
             return decode_message(bytes(frame[body_start:]))
         except ValueError as error:
             raise Malformed("private request", str(error)) from None
 
-    def start(self, request: Message, caller: Caller) -> Later[Reply]:
+    def start(self, request: Addressed, caller: Caller) -> Later[Reply]:
         return self._answering.answer(request)
 
     def pack(self, response: Reply, version: int, correlation_id: int, throttle_ms: int) -> Buffers:

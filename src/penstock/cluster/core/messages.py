@@ -73,6 +73,14 @@ class LogEndOf(msgspec.Struct, frozen=True, tag="log-end"):
 Message = Push | Hello | Stopping | AlterIsr | MakeTopic | Forward | LogEndOf
 
 
+class Addressed(msgspec.Struct, frozen=True, array_like=True):
+    """For this broker of this cluster: at its address there may be another by now."""
+
+    cluster_id: str
+    node_id: int
+    message: Message
+
+
 class ReplyRow(msgspec.Struct, frozen=True, array_like=True):
     problem: str = ""
     text: str = ""
@@ -107,15 +115,15 @@ def refusal_of(problem: str, text: str) -> Refused | None:
     return Refused(known, text)
 
 
-_MESSAGES: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+_MESSAGES = msgspec.msgpack.Decoder(Addressed)
 _REPLIES = msgspec.msgpack.Decoder(Reply)
 
 
-def encode(value: Message | Reply) -> bytes:
+def encode(value: Addressed | Reply) -> bytes:
     return msgspec.msgpack.encode(value)
 
 
-def decode_message(data: bytes) -> Message:
+def decode_message(data: bytes) -> Addressed:
     """Raises ValueError for what is none."""
     return decoded(_MESSAGES, data)
 
