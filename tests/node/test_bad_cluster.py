@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -102,6 +103,16 @@ def test_two_brokers_with_one_id(server: TestZooKeeper, chroot: str, tmp_path: P
         said = refusal(server.target(chroot), tmp_path / "second")
         assert f"broker id 1 is in use by the broker at {first.bootstrap}" in said
     assert files(tmp_path / "second") == set()
+
+
+def test_a_copy_of_a_live_brokers_directory(server: TestZooKeeper, chroot: str, tmp_path: Path) -> None:
+    coordination = server.target(chroot)
+    with penstock.testing.node({"coordination": coordination}, data_dir=str(tmp_path / "data")) as original:
+        shutil.copytree(tmp_path / "data", tmp_path / "copy")
+        text = refusal(coordination, tmp_path / "copy")
+        assert f"the broker at {original.bootstrap} has a copy of this data directory" in text
+    # Of one that is dead it is as good as the original.
+    run_once(coordination, tmp_path / "copy")
 
 
 def test_a_broker_of_another_cluster(server: TestZooKeeper, chroot: str, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Answering:
             case Push(delta):
                 return self._metadata.receive(delta).map(_received)
             case Hello():
-                return Later.of(Reply())
+                return Later.of(Reply(numbers=(self._member.broker_epoch,)))
             case LogEndOf(topic, partition):
                 return Later.of(self._log_end(topic, partition))
         controller = self._member.controller

@@ -21,6 +21,7 @@ from penstock.cluster.core.messages import (
 )
 from penstock.cluster.topics import NewTopic
 from penstock.config.address import Address
+from penstock.coordination.paths import Registration
 from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.rpc.core.call import private_call
@@ -36,6 +37,8 @@ CONTROL_TIMEOUT_MS = 5 * SECOND_MS
 # What clients wait for by default.
 FORWARD_TIMEOUT_MS = 30 * SECOND_MS
 _KNOWN_AFTER_S = 5.0
+# A process that lives and is not stuck; of one that is nobody can tell.
+_ANSWERS_WITHIN_S = 2.0
 
 
 class Calls:
@@ -70,6 +73,17 @@ class Calls:
         addressed = Addressed(self._image.cluster_id, node_id, message)
         call = private_call(encode(addressed), _read_reply)
         return self._peers.call(node_id, purpose, call, timeout_ms).map(_reply)
+
+    async def answers(self, registration: Registration, broker_epoch: int) -> bool:
+        """Whether this broker's own id, in this life, answers there: then there are two of it."""
+        hello = private_call(encode(Addressed(self._image.cluster_id, self._image.node_id, Hello())), _read_reply)
+        asked = self._peers.ask_at(Address(registration.host, registration.port), hello, CONTROL_TIMEOUT_MS)
+        try:
+            async with asyncio.timeout(_ANSWERS_WITHIN_S):
+                reply = _reply(await asked.wait())
+        except TimeoutError:
+            return False
+        return not reply.problem and reply.numbers == (broker_epoch,)
 
     def ask_controller(self, message: Message, timeout_ms: int = CONTROL_TIMEOUT_MS) -> Later[Reply]:
         """When it is another broker."""

@@ -17,7 +17,7 @@ from penstock.coordination.controller_election import ControllerElection, Incumb
 from penstock.coordination.identity import check_identity
 from penstock.coordination.interface import Remove, SessionState, Store
 from penstock.coordination.paths import NO_EPOCH, NO_LEADER, Registration, registration_path
-from penstock.coordination.registration import IdTaken, register
+from penstock.coordination.registration import Answers, IdTaken, register
 from penstock.errors import PenstockError, Problem
 from penstock.later import Later
 
@@ -45,8 +45,11 @@ class Standing:
 class Member:
     """One task looks at the session, the registration and the office, again whenever any of them may have changed."""
 
-    def __init__(self, store: Store, node_id: int, metadata: Metadata, take_office: TakeOffice) -> None:
+    def __init__(
+        self, store: Store, node_id: int, metadata: Metadata, take_office: TakeOffice, answers: Answers
+    ) -> None:
         self._store = store
+        self._answers = answers
         self._node_id = node_id
         self._registration: Registration | None = None
         self._metadata = metadata
@@ -190,7 +193,7 @@ class Member:
 
     async def _register(self) -> None:
         assert self._registration is not None
-        broker_epoch = await register(self._store, self._node_id, self._registration)
+        broker_epoch = await register(self._store, self._node_id, self._registration, self._answers)
         self._standing = Standing(broker_epoch, self._store.session_id)
         self._metadata.set_own_epoch(broker_epoch)
         logger.info("broker.registered", extra={"broker_epoch": broker_epoch})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 from penstock.coordination.interface import Change, Create, Node, Remove, Store
@@ -14,17 +14,25 @@ from penstock.errors import PenstockError, Problem
 _ATTEMPTS = 10
 
 
+# Whether the process that made this registration, in this broker epoch, answers at its address.
+Answers = Callable[[Registration, int], Awaitable[bool]]
+
+
 class IdTaken(PenstockError):
     """Another broker has this one's id, and this one cannot be a member."""
 
 
-async def register(store: Store, node_id: int, registration: Registration) -> int:
+async def _nobody(held: Registration, broker_epoch: int) -> bool:
+    return False
+
+
+async def register(store: Store, node_id: int, registration: Registration, answers: Answers = _nobody) -> int:
     """The broker epoch of this session. Registering again in the same session changes nothing; in a new one, after
     LOST, it gives a higher epoch. A registration of the same data directory is replaced: who calls this holds the
-    directory's lock, so the process that made it is dead.
+    directory's lock, so the process that made it is dead. If it `answers`, elsewhere, one of the two directories is a
+    copy of the other.
 
-    Raises IdTaken when a broker with another data directory holds the id. After STORE_UNAVAILABLE call it again when
-    the store is connected.
+    Raises IdTaken when another broker holds the id. After STORE_UNAVAILABLE call it again when the store is connected.
     """
     path = registration_path(node_id)
     for _ in range(_ATTEMPTS):
@@ -36,6 +44,9 @@ async def register(store: Store, node_id: int, registration: Registration) -> in
                 raise _taken(node_id, held)
             if held == registration and node.owner == store.session_id:
                 return node.created
+            is_elsewhere = (held.host, held.port) != (registration.host, registration.port)
+            if node.owner != store.session_id and is_elsewhere and await answers(held, node.created):
+                raise IdTaken(Problem.INVALID_CONFIG, _copied(held))
         if await _try_commit(store, path, node, registration):
             made = await store.read(path)
             if made is not None and made.owner == store.session_id:
@@ -82,11 +93,7 @@ async def check_node_id(store: Store, node_id: int, directory_id: UUID | None) -
         if held_id == node_id and held.directory_id != directory_id:
             raise _taken(node_id, held)
         if held_id != node_id and held.directory_id == directory_id:
-            raise PenstockError(
-                Problem.INVALID_CONFIG,
-                f"broker {held_id} at {held.host}:{held.port} has a copy of this data directory ({directory_id}): "
-                "give each broker a directory of its own",
-            )
+            raise PenstockError(Problem.INVALID_CONFIG, f"as broker {held_id}: {_copied(held)}")
 
 
 async def live_brokers(store: Store) -> Sequence[tuple[int, Registration]]:
@@ -97,6 +104,13 @@ async def live_brokers(store: Store) -> Sequence[tuple[int, Registration]]:
         for name, node in zip(names, nodes, strict=True)
         if node is not None
     ]
+
+
+def _copied(held: Registration) -> str:
+    return (
+        f"the broker at {held.host}:{held.port} has a copy of this data directory ({held.directory_id}): give each "
+        "broker a directory of its own"
+    )
 
 
 def _taken(node_id: int, held: Registration) -> IdTaken:

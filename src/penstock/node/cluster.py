@@ -69,7 +69,7 @@ class ClusterNode:
         self._deaths = Deaths(self.image, self._dead, self._alive, clock)
         defaults = NewTopicDefaults(settings.topics.num_partitions, settings.topics.default_replication_factor)
         self.topics = Topics(store, self.image, defaults, self.calls)
-        self.member = Member(store, self.node_id, self.metadata, self._take_office)
+        self.member = Member(store, self.node_id, self.metadata, self._take_office, self.calls.answers)
         # A controller that has the office but has not read the store yet.
         self._beginning: ActiveController | None = None
         self.member.when_session_lost(self._give_up_beginning)

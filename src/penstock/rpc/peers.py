@@ -75,6 +75,13 @@ class Peers:
             link = self._links[node_id, purpose] = Link(self._addresses[node_id], self._clock, when_lost)
         return link.call(call, timeout_ms)
 
+    def ask_at(self, address: Address, call: Call[T], timeout_ms: int) -> Later[T | Unanswered]:
+        """Whoever is there, on a connection for this alone."""
+        link = Link(address, self._clock, lambda _: None)
+        answer = link.call(call, timeout_ms)
+        answer.when_done(lambda _: link.close("it has been answered"))
+        return answer
+
     def probe(self, node_id: int) -> Later[Unanswered | None]:
         """A connection of its own, made at once whatever there is and dropped again. None: somebody listens."""
         if (refused := self._refusal(node_id)) is not None:

@@ -19,7 +19,7 @@ class Push(msgspec.Struct, frozen=True, tag="push"):
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """Broker to controller, for a connection whose end says something."""
+    """Broker to controller, for a connection whose end says something; or to find out which life a broker is in."""
 
 
 class Stopping(msgspec.Struct, frozen=True, tag="stopping"):
@@ -95,7 +95,7 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
     text: str = ""
     rows: tuple[ReplyRow, ...] = ()
     frame: bytes = b""
-    # Stopping: what the broker leads still. LogEndOf: last epoch, end offset, broker epoch.
+    # Hello: broker epoch. Stopping: what the broker leads still. LogEndOf: last epoch, end offset, broker epoch.
     numbers: tuple[int, ...] = ()
 
     @property
