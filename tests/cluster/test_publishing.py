@@ -11,24 +11,25 @@ import pytest
 from msgspec.structs import replace
 from tests.coordination.stores import found
 
-from penstock.clock import SystemClock
+from penstock.clock import SteppedClock, SystemClock
 from penstock.cluster.core.delta import BrokerRow, Delta, PartitionRow, RemovedRow, TopicRow
-from penstock.cluster.core.image import Image
+from penstock.cluster.core.image import Image, TopicImage
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.publishing import Publishing
 from penstock.cluster.reading import read_cluster
 from penstock.coordination.embedded import EmbeddedStore
-from penstock.coordination.interface import Create
+from penstock.coordination.interface import Create, Remove
 from penstock.coordination.paths import (
     PARTITION,
     TOPIC,
     PartitionState,
     TopicState,
+    broker_state_path,
     partition_path,
     topic_path,
 )
 from penstock.disk.local import LocalDisk
-from penstock.errors import Problem, Refused
+from penstock.errors import PenstockError, Problem, Refused
 from penstock.later import Later
 
 BROKERS = tuple(BrokerRow(node_id, "here", 9092, broker_epoch=7, is_registered=True) for node_id in (1, 2))
@@ -40,8 +41,9 @@ class World:
 
     def __init__(self, store: EmbeddedStore) -> None:
         self.store = store
+        self.clock = SteppedClock()
         self.images = {node_id: Image("cluster", node_id) for node_id in (1, 2)}
-        self.metadata = {node_id: Metadata(image, store) for node_id, image in self.images.items()}
+        self.metadata = {node_id: Metadata(image, store, self.clock) for node_id, image in self.images.items()}
         self.loses_requests = False
         self.loses_answers = False
         self.pushed: list[Delta] = []
@@ -181,5 +183,52 @@ def test_what_an_earlier_controller_in_this_process_has_read_takes_nothing_away(
         await earlier.publish(removed=[RemovedRow("orders", UUID(int=1))]).wait()
         await world.metadata[1].settled().wait()
         assert world.names(1) == ["orders"]
+
+    alive(tmp_path, use)
+
+
+class Buggy:
+    """Follows the topics, and meets a bug with the first."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+
+    async def open_topic(self, topic: TopicImage) -> None:
+        self.opened.append(topic.name)
+        if len(self.opened) == 1:
+            raise RuntimeError("a bug")
+
+    async def drop_topic(self, name: str, *, keep: bool = False) -> None:
+        self.opened.remove(name)
+
+
+def test_a_bug_with_one_change_holds_up_neither_who_waits_for_it_nor_the_next(tmp_path: Path) -> None:
+    async def use(world: World) -> None:
+        bugs: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: bugs.append(context["exception"]))
+        world.metadata[1].follow(Buggy())
+        first = world.publishing.publish(topics=[TopicRow("first", UUID(int=1), 1, 1, {}, -1)])
+        await first.wait()
+        partition = PartitionRow("first", UUID(int=1), 0, STATE, 0)
+        with pytest.raises(PenstockError, match="bug"):
+            await world.publishing.publish(partitions=[partition]).wait()
+        await world.create("second", 2)
+        await world.metadata[1].settled().wait()
+        assert world.names(1) == ["second"]
+        assert [str(bug) for bug in bugs] == ["a bug"]
+
+    alive(tmp_path, use)
+
+
+def test_a_read_that_failed_is_done_again(tmp_path: Path) -> None:
+    async def use(world: World) -> None:
+        await world.store.commit([Create(broker_state_path(3), b"garbage")])
+        with pytest.raises(PenstockError, match="does not hold"):
+            await world.metadata[2].load().wait()
+        await world.create("orders", 1)
+        await world.store.commit([Remove(broker_state_path(3), 0)])
+        world.clock.advance(1_000)
+        await world.metadata[2].settled().wait()
+        assert world.names(2) == ["orders"]
 
     alive(tmp_path, use)

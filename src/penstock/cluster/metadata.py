@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from penstock.clock import Clock
+from penstock.cluster.again import Again
 from penstock.cluster.core.delta import BrokerRow, Delta, Place
 from penstock.cluster.core.image import Image
 from penstock.cluster.core.known_topics import KnownTopics
@@ -28,6 +30,7 @@ logger = logging.getLogger(__name__)
 _RETRY_S = 0.1
 # Between two looks at a store that is not this cluster's.
 _FOREIGN_S = (0.1, 1, 2, 5, 10, 30)
+_MET_A_BUG = PenstockError(Problem.STORAGE_FAILED, "following the metadata met a bug, which the log tells")
 
 
 class _Work(NamedTuple):
@@ -36,10 +39,12 @@ class _Work(NamedTuple):
     nodes: ClusterNodes | None
     delta: Delta | None
     done: Later[Failures]
+    # What could not be opened is to be tried once more.
+    again: bool = False
 
 
 class Metadata:
-    def __init__(self, image: Image, store: Store) -> None:
+    def __init__(self, image: Image, store: Store, clock: Clock) -> None:
         self._image = image
         self._store = store
         self._topics = KnownTopics()
@@ -50,6 +55,10 @@ class Metadata:
         # Of the newest delta.
         self._place: Place = (NO_EPOCH, NO_EPOCH, 0)
         self._closed = False
+        # Nothing announces that a disk has room again, or that files can be opened.
+        self._again = Again(clock, lambda: self.load() if self._is_behind else self.settled(again=True))
+        # The newest attempt to read the store failed: something may be missing here.
+        self._is_behind = False
         # Why what the store holds is not taken over, for whoever asks how this broker is.
         self.refused: str | None = None
 
@@ -126,13 +135,16 @@ class Metadata:
             self._showing.set_own_epoch(broker_epoch)
             self.settled()
 
-    def settled(self) -> Later[Failures]:
-        """Done when all that was told before has been carried out."""
-        return self._add(_Work(None, Delta(self._image.controller_id, NO_EPOCH, 0), Later()))
+    def settled(self, *, again: bool = False) -> Later[Failures]:
+        """Done when all that was told before has been carried out; `again`: and what failed then was tried once more."""
+        return self._add(_Work(None, Delta(self._image.controller_id, NO_EPOCH, 0), Later(), again))
 
     async def close(self) -> None:
         self._closed = True
+        self._again.close()
         await self._tasks.ended()
+        for work in self._work:
+            work.done.complete({})
 
     # Carrying it out
 
@@ -147,21 +159,28 @@ class Metadata:
         return work.done
 
     async def _run(self) -> None:
+        """One piece. The next has a task of its own: a bug in one neither stops the others nor whoever waits for it."""
+        work = self._work.pop(0)
         try:
-            while self._work:
-                work = self._work.pop(0)
-                try:
-                    if work.delta is not None:
-                        failures = await self._apply(work.delta)
-                    else:
-                        failures = await self._take(work.nodes or await self._read())
-                except PenstockError as error:
-                    logger.error("metadata.not.read", extra={"why": str(error)})
-                    work.done.fail(error)
-                else:
-                    work.done.complete(failures)
+            if work.delta is not None:
+                failures = await self._apply(work.delta, self._showing.failures if work.again else ())
+            else:
+                self._is_behind = True
+                failures = await self._take(work.nodes or await self._read())
+                self._is_behind = False
+        except PenstockError as error:
+            logger.error("metadata.not.read", extra={"why": str(error)})
+            work.done.fail(error)
+        else:
+            work.done.complete(failures)
         finally:
-            self._is_working = False
+            if self._closed:
+                work.done.complete({})
+            work.done.fail(_MET_A_BUG)
+            self._is_working = bool(self._work) and not self._closed
+            if self._is_working:
+                self._tasks.spawn(self._run())
+            self._again.look(self._is_behind or bool(self._showing.failures))
 
     async def _read(self) -> ClusterNodes:
         """As often as it takes: without it this broker does not know what it missed."""
@@ -193,7 +212,7 @@ class Metadata:
         self._showing.take_brokers(broker_rows(nodes.brokers))
         return await self._showing.show([topic.row.name for topic in self._topics])
 
-    async def _apply(self, delta: Delta) -> Failures:
+    async def _apply(self, delta: Delta, failed: Iterable[str]) -> Failures:
         changed, gone = self._topics.apply(delta)
         if delta.controller_epoch != NO_EPOCH:
             self._showing.take_controller(delta.controller)
@@ -201,7 +220,7 @@ class Metadata:
             self._showing.take_brokers(delta.brokers)
         for name in gone:
             await self._showing.drop(name)
-        return await self._showing.show(changed)
+        return await self._showing.show({**changed, **dict.fromkeys(failed)})
 
 
 async def connected(store: Store) -> None:

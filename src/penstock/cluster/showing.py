@@ -103,7 +103,10 @@ class Showing:
         # A change of leaders is urgent; the files of a new topic take their time.
         for name in sorted(names, key=lambda name: self._image.topic(name) is None):
             known, before = self._topics.get(name), self._image.topic(name)
-            if known is None or not known.is_complete or (image := self._image_of(known)) == before:
+            if known is None or not known.is_complete:
+                continue
+            image = self._image_of(known)
+            if image == before and name not in self.failures:
                 continue
             if before is not None and before.id != image.id:
                 await self.drop(name)

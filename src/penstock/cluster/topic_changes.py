@@ -62,8 +62,14 @@ class TopicChanges:
         return [state for state in states if state is not None]
 
     async def create(self, name: str, replicas: Replicas, config: Mapping[str, str]) -> TopicRow:
-        """The topic, and what this broker has come to with it. Whatever was left of one by this name goes first."""
-        if await self.row(name) is not None:
+        """What was left of one by this name that is half made or half removed goes first. One that is whole stays,
+
+        whether or not this broker could open it.
+        """
+        found = await self.row(name)
+        if found is not None:
+            if found[0].partition_count:
+                raise PenstockError(Problem.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
             await self.erase(name)
         settings = self._controller.defaults.of(config)
         row = TopicRow(name, uuid4(), next(self._numbers), len(replicas), dict(config), 0)

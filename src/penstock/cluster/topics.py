@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 from uuid import UUID
@@ -41,6 +40,9 @@ class NewTopicDefaults:
     replication_factor: int = 1
 
 
+# Of a topic that is not made.
+_NO_ID = UUID(int=0)
+
 # From everything that is set for a topic to everything that shall be.
 ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str] | Refused]
 
@@ -63,8 +65,6 @@ class Topics:
         self._controller: ActiveController | None = None
         self._changes: TopicChanges | None = None
         self._turn = asyncio.Lock()
-        # Made, refused because they could not be opened, and then not even removed.
-        self._condemned: set[str] = set()
 
     async def take_office(self, controller: ActiveController, unfinished: Sequence[str]) -> None:
         """This broker decides from now on, until that controller's term is over."""
@@ -104,16 +104,11 @@ class Topics:
                 replicas = self._planned(new)
                 if validate_only:
                     return self._preview(new, replicas)
-                await self._remove_condemned(changes)
                 row = await changes.create(new.name, replicas, new.config)
-                failures = await changes.applied()
-                if new.name in failures:
-                    self._condemned.add(new.name)
-                    with suppress(PenstockError):
-                        await self._remove_condemned(changes)
-                    return Refused.by(failures[new.name])
-                topic = self._image.topic(row.name)
-                return topic if topic is not None else self._preview(new, replicas)
+                # What was committed exists, also if it could not be opened here: others may have written to it by
+                # now. This broker tries again, and says in its health why it could not.
+                await changes.applied()
+                return self._image.topic(row.name) or self._preview(new, replicas, row.topic_id)
             except PenstockError as error:
                 return Refused.by(error)
 
@@ -145,12 +140,18 @@ class Topics:
                 return _unknown(name)
             try:
                 changes = self._in_office()
-                replicas = self._added(topic, count, assignments)
-                if validate_only:
-                    return self._preview(NewTopic(name, config=topic.config), replicas)
                 found = await changes.row(name)
                 if found is None:
                     return _unknown(name)
+                if found[0].partition_count != len(topic.partitions):
+                    # It has grown, and what is new could not be opened here yet.
+                    check_partition_count(count, found[0].partition_count)
+                    return Refused(
+                        Problem.STORAGE_FAILED, f"{name} has {found[0].partition_count} partitions, but not yet here"
+                    )
+                replicas = self._added(topic, count, assignments)
+                if validate_only:
+                    return self._preview(NewTopic(name, config=topic.config), replicas)
                 await changes.grow(*found, replicas)
                 return await self._shown(changes, name)
             except PenstockError as error:
@@ -193,18 +194,12 @@ class Topics:
             return Refused.by(failures[name])
         return self._image.topic(name) or _unknown(name)
 
-    async def _remove_condemned(self, changes: TopicChanges) -> None:
-        for name in list(self._condemned):
-            await changes.erase(name)
-            self._condemned.discard(name)
-            await changes.applied()
-
-    def _preview(self, new: NewTopic, replicas: Sequence[tuple[int, ...]]) -> TopicImage:
-        """As it would be, without an id that counts."""
+    def _preview(self, new: NewTopic, replicas: Sequence[tuple[int, ...]], topic_id: UUID = _NO_ID) -> TopicImage:
+        """As it would be."""
         assert self._controller is not None
         settings = self._controller.defaults.of(new.config)
         states = self._in_office().states(replicas, settings)
-        return TopicImage(new.name, _NO_ID, tuple(PartitionImage(state, 0) for state in states), dict(new.config))
+        return TopicImage(new.name, topic_id, tuple(PartitionImage(state, 0) for state in states), dict(new.config))
 
     # Where replicas go
 
@@ -297,6 +292,3 @@ def check_config(config: Mapping[str, str]) -> None:
 
 def _unknown(name: str) -> Refused:
     return Refused(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
-
-
-_NO_ID = UUID(int=0)

@@ -63,7 +63,7 @@ class ClusterNode:
         self._clock = clock
         self.node_id = settings.node.node_id
         self.image = Image(cluster_id, self.node_id)
-        self.metadata = Metadata(self.image, store)
+        self.metadata = Metadata(self.image, store, clock)
         self.peers = Peers(clock, self._lost)
         self.calls = Calls(self.peers, self.image)
         self._deaths = Deaths(self.image, self._dead, self._alive, clock)
