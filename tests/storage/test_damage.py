@@ -68,11 +68,12 @@ def test_a_torn_tail_is_dropped_and_said(kept_bytes: int) -> None:
     assert not opened(disk).recovery.noteworthy, "the repair is for good"
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact"])
 @pytest.mark.parametrize("lost_bytes", [7, 8, 12, 16])
-def test_a_torn_batch_does_not_condemn_the_one_before_it(lost_bytes: int) -> None:
+def test_a_torn_batch_does_not_condemn_the_one_before_it(lost_bytes: int, policy: str) -> None:
     """The first of a leader epoch is checked against the one behind it, of which a power cut may have left a part."""
     disk = PowerCutDisk()
-    log = opened(disk)
+    log = opened(disk, cleanup_policy=policy)
     for _ in range(257):
         append(log, batch_of(b"acknowledged"))
     append(log, batch_of(b"acknowledged"), leader_epoch=3)
@@ -80,7 +81,7 @@ def test_a_torn_batch_does_not_condemn_the_one_before_it(lost_bytes: int) -> Non
     position = log.size_bytes
     append(log, batch_of(b"never acknowledged"), leader_epoch=3)
     disk.damage(SEGMENT + ".log", position, bytes(lost_bytes))
-    again = opened(disk)
+    again = opened(disk, cleanup_policy=policy)
     assert (again.end_offset, again.recovery.damage) == (258, [])
     assert len(contents(again)) == 258
 

@@ -77,22 +77,37 @@ def _plausible(
 ) -> bool:
     """Whether a base offset or an epoch that jumps is real: if a bit of it flipped, the next batch says so.
 
-    The next one may be torn, and then it says nothing of this one. Where this one's base offset is as expected, and
-    none is missing in the segment, only a next one that follows on it is a witness.
+    The next one may be torn, and then it says nothing of this one: so it speaks against it only if it is whole and can
+    follow on what was before this one. Where this one's base offset is as expected, and none is missing in the segment,
+    only a next one that follows on it is a witness.
     """
     if header.leader_epoch < epoch or (expected_offset != ANY_OFFSET and header.base_offset < expected_offset):
         return False
     has_gap = expected_offset not in (ANY_OFFSET, header.base_offset)
     following = file.read(next_position, HEADER_BYTES) if next_position + HEADER_BYTES <= end else b""
+    without_witness = gap_at_end or not has_gap
     if len(following) < HEADER_BYTES:
-        return gap_at_end or not has_gap
+        return without_witness
     next_header = read_header(following)
     if next_header.magic != MAGIC:
-        return gap_at_end or not has_gap
+        return without_witness
     is_expected = header.base_offset == expected_offset
     if is_expected and not gap_at_end and next_header.base_offset != header.next_offset:
         return True
-    return next_header.base_offset >= header.next_offset and next_header.leader_epoch >= header.leader_epoch
+    if next_header.base_offset >= header.next_offset and next_header.leader_epoch >= header.leader_epoch:
+        return True
+    least_offset = 0 if expected_offset == ANY_OFFSET else expected_offset + header.last_offset_delta + 1
+    if next_header.base_offset < least_offset or next_header.leader_epoch < epoch:
+        return without_witness
+    return without_witness and not _is_whole(file, next_position, end, next_header)
+
+
+def _is_whole(file: File, position: int, end: int, header: BatchHeader) -> bool:
+    size = header.size
+    if size < HEADER_BYTES or position + size > end:
+        return False
+    batch = file.read(position, size)
+    return len(batch) == size and crc_matches(batch, header)
 
 
 def sound_batches(
