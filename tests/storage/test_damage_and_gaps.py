@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.disk.power import PowerCutDisk
-from tests.storage.batches import NOW_MS, contents, sync
+from tests.storage.batches import NOW_MS, bytes_at, contents, headers_in, sync
 from tests.storage.test_replica_append import batches, take
 
 from penstock.config.log import LogSettings
+from penstock.errors import PenstockError, Problem
 from penstock.storage.log import Log
 
 SEGMENT = f"/log/{0:020d}"
@@ -45,3 +46,87 @@ def test_a_flipped_bit_that_looks_like_a_gap_or_a_new_epoch_is_told_by_the_next_
     again = opened(disk)
     assert [(damage.first_offset, damage.next_offset) for damage in again.recovery.damage] == [(8, 12)]
     assert list(contents(again, 12)) == [12]
+
+
+# Each segment takes three batches, and all but the first begin behind a gap.
+SEGMENTS = [(0, 1, 2), (10, 11, 12), (20, 21, 22), (30, 31, 32)]
+OFFSETS = [offset for offsets in SEGMENTS for offset in offsets]
+
+
+def follower(disk: PowerCutDisk, *, checkpoint_after: int = 0) -> Log:
+    """Nothing is synced but what is in that many segments."""
+    size = len(batches((0, 1, 1)))
+    log = opened(disk, segment_bytes=3 * size + 10)
+    for place, offsets in enumerate(SEGMENTS):
+        take(log, batches(*[(offset, 1, 1) for offset in offsets]))
+        if place + 1 == checkpoint_after:
+            log.checkpoint()
+    assert len(log.segments) == len(SEGMENTS)
+    return log
+
+
+def every_offset_is_read(log: Log) -> None:
+    left = [offset for offset in OFFSETS if offset < log.end_offset]
+    for offset in range(left[-1] + 1):
+        first = headers_in(bytes_at(log, offset, max_bytes=1))[0].base_offset
+        assert first == min(each for each in left if each >= offset)
+
+
+@pytest.mark.parametrize("checkpoint_after", [0, 1, 2])
+def test_gaps_between_segments_are_no_damage_after_a_kill(checkpoint_after: int) -> None:
+    disk = PowerCutDisk()
+    log = follower(disk, checkpoint_after=checkpoint_after)
+    every_offset_is_read(log)
+    again = opened(disk)
+    assert (again.end_offset, again.recovery.damage) == (33, [])
+    every_offset_is_read(again)
+    again.close()
+    for name in disk.list_directory("/log"):
+        if name.endswith("index"):
+            disk.remove(f"/log/{name}")
+    every_offset_is_read(opened(disk))
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+@pytest.mark.parametrize("checkpoint_after", [0, 1])
+def test_a_segment_that_a_power_cut_took_is_not_taken_for_a_gap(checkpoint_after: int, is_empty: bool) -> None:
+    disk = PowerCutDisk()
+    log = follower(disk, checkpoint_after=checkpoint_after)
+    path = log.segments[2].path + ".log"
+    if is_empty:
+        disk.replace(path, b"")
+    else:
+        disk.remove(path)
+    again = opened(disk)
+    assert again.end_offset == 33
+    assert [(damage.first_offset, damage.next_offset) for damage in again.recovery.damage] == [(13, 23)]
+    for offset in range(13, 23):
+        with pytest.raises(PenstockError) as refusal:
+            bytes_at(again, offset)
+        assert refusal.value.problem is Problem.CORRUPT_RECORDS
+    assert list(contents(again, 23)) == [30, 31, 32]
+    again.truncate_to(13)
+    take(again, batches((20, 1, 1)))
+    assert list(contents(again)) == list(contents(opened(disk))) == [0, 1, 2, 10, 11, 12, 20]
+
+
+@pytest.mark.parametrize("offset", [1, 3, 5, 10, 11, 15, 20, 25, 33])
+def test_truncation_at_gaps_between_segments_leaves_a_sound_log(offset: int) -> None:
+    disk = PowerCutDisk()
+    log = follower(disk)
+    log.truncate_to(offset)
+    assert log.end_offset <= offset
+    left = [each for each in OFFSETS if each < offset]
+    take(log, batches((offset + 3, 2, 1)))
+    for again in (log, opened(disk)):
+        assert (list(contents(again)), again.recovery.damage) == ([*left, offset + 3], [])
+        assert again.epochs.epoch_of(offset + 3) == 2
+
+
+def test_a_gap_that_no_index_can_span_is_known_after_a_kill() -> None:
+    disk = PowerCutDisk()
+    log = opened(disk)
+    take(log, batches((0, 1, 1)))
+    take(log, batches((2**33, 1, 1)))
+    for again in (log, opened(disk)):
+        assert (list(contents(again)), again.recovery.damage) == ([0, 2**33], [])

@@ -104,6 +104,10 @@ class SparseIndex:
         place = bisect_right(keys, key)
         return (keys[place - 1], positions[place - 1]) if place else None
 
+    def first(self) -> tuple[int, int] | None:
+        keys, positions = self._columns
+        return (keys[0], positions[0]) if keys else None
+
     def last(self) -> tuple[int, int] | None:
         keys, positions = self._columns
         return (keys[-1], positions[-1]) if keys else None

@@ -18,7 +18,7 @@ from penstock.storage.journal_share import JournalShare
 from penstock.storage.reading import find_slice
 from penstock.storage.recovery import Recovery
 from penstock.storage.restart import end_restart
-from penstock.storage.segment import Segment
+from penstock.storage.segment import MOST_OFFSETS, Segment
 from penstock.storage.slice import Slice, unreadable
 from penstock.storage.stage import begin_stage, renew_stage
 from penstock.storage.state import LogState
@@ -31,8 +31,6 @@ from penstock.wire.tuples import new_tuple
 __all__ = ["Appended", "Log", "Slice", "SyncTicket"]
 
 NO_APPEND_TIME = -1
-# Offsets in a segment's index have 32 bits.
-_MOST_OFFSETS = 2**31 - 1
 # How many batches at the end are found without reading a file; half of them are let go at once.
 _TAIL_BATCHES = 4096
 
@@ -105,7 +103,7 @@ class Log(LogState):
                 segment is None
                 or segment.size + size > settings.segment_bytes
                 or now_ms - segment.created_ms >= settings.segment_ms
-                or base_offset + header.last_offset_delta - segment.base_offset > _MOST_OFFSETS
+                or base_offset + header.last_offset_delta - segment.base_offset > MOST_OFFSETS
             ):
                 segment = self._roll(now_ms)
             try:

@@ -22,7 +22,7 @@ from penstock.storage.core.replay import Replay
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.recovery_report import RecoveryReport
 from penstock.storage.scan import next_valid_batch, valid_batches
-from penstock.storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, SUFFIXES, Segment
+from penstock.storage.segment import LOG_SUFFIX, MOST_OFFSETS, SNAPSHOT_SUFFIX, SUFFIXES, Segment
 from penstock.storage.segment_indexes import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SegmentIndexes
 from penstock.wire.batch import BatchHeader
 
@@ -307,9 +307,7 @@ class Recovery:
             empty.remove_files()
         for segment, following in pairwise(self._segments):
             file_size = self._bad_tails.pop(segment, segment.size)
-            lost = segment.next_offset < following.base_offset and not self._compacted
-            unvouched = segment in self._changed or following.base_offset > self._checkpoint.recovery_offset
-            if file_size > segment.size or (lost and unvouched):
+            if file_size > segment.size or self._has_lost(segment, following):
                 self._damaged(segment, Damage(segment.next_offset, following.base_offset, segment.size, file_size))
                 segment.size = file_size
         if self._segments and (last := self._segments[-1]) in self._bad_tails:
@@ -320,6 +318,20 @@ class Recovery:
                 end = self._bad_tails[last]
                 self._damaged(last, Damage(last.next_offset, self._checkpoint.recovery_offset, last.size, end))
                 last.size, last.next_offset = end, self._checkpoint.recovery_offset
+
+    def _has_lost(self, segment: Segment, following: Segment) -> bool:
+        """Whether there was something between these two that no checkpoint vouches for."""
+        recovery_offset = self._checkpoint.recovery_offset
+        if not self._compacted:
+            unvouched = segment in self._changed or following.base_offset > recovery_offset
+            return segment.next_offset < following.base_offset and unvouched
+        if not self._has_checkpoint and CHECKPOINT_NAME in self._names:
+            # Then nobody knows what compaction has left.
+            return False
+        # Behind the checkpoint segments follow on each other, whatever their batches leave out; but no segment spans
+        # a larger gap.
+        missing = following.base_offset - max(segment.next_offset, recovery_offset)
+        return 0 < missing <= MOST_OFFSETS
 
     def _note_missing(self, rows: dict[int, SegmentRow]) -> None:
         if self._compacted:

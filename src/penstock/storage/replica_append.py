@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 from penstock.disk.interface import write_fully
 from penstock.errors import PenstockError, Problem
-from penstock.storage.segment import Segment
+from penstock.storage.segment import MOST_OFFSETS, Segment
 from penstock.storage.state import LogState
 from penstock.wire.batch import BatchHeader
 
-# Offsets in a segment's index have 32 bits.
-_MOST_OFFSETS = 2**31 - 1
 # As many as a leader's log keeps.
 _TAIL_BATCHES = 4096
 
@@ -47,7 +45,7 @@ def append_replicated(log: LogState, data: memoryview, headers: Sequence[BatchHe
 def _segment_for(log: LogState, header: BatchHeader, now_ms: int) -> Segment:
     segment = log.active
     if segment is not None and not segment.size:
-        if segment.base_offset == header.base_offset:
+        if segment.base_offset == _base_offset_for(log, header):
             segment.created_ms = now_ms
             return segment
         _drop_empty(log, segment)
@@ -57,14 +55,25 @@ def _segment_for(log: LogState, header: BatchHeader, now_ms: int) -> Segment:
             return segment
     end_offset = log.end_offset
     try:
-        # Within a segment offsets may be missing, but not before its first batch.
-        log.end_offset = header.base_offset
+        log.end_offset = _base_offset_for(log, header)
         return log.roll(now_ms)
     except OSError as error:
         text = f"a new segment in {log.directory} cannot be made: {error}"
         raise PenstockError(Problem.STORAGE_FAILED, text) from error
     finally:
         log.end_offset = end_offset
+
+
+def _base_offset_for(log: LogState, header: BatchHeader) -> int:
+    """Of a segment that begins with this batch: where the log ends, also if the batch lies behind a gap.
+
+    So recovery does not take a segment that is missing for a gap. It knows a gap that no index can span; and where the
+    log is not compacted (any more) it would not believe in a gap before the only batch of a segment.
+    """
+    is_compacted = "compact" in log.settings.cleanup_policy
+    if is_compacted and header.last_offset - log.end_offset <= MOST_OFFSETS:
+        return log.end_offset
+    return header.base_offset
 
 
 def _drop_empty(log: LogState, segment: Segment) -> None:
@@ -80,9 +89,7 @@ def _drop_empty(log: LogState, segment: Segment) -> None:
 
 
 def _fits(log: LogState, segment: Segment, size: int, header: BatchHeader) -> bool:
-    return (
-        size + header.size <= log.settings.segment_bytes and header.last_offset - segment.base_offset <= _MOST_OFFSETS
-    )
+    return size + header.size <= log.settings.segment_bytes and header.last_offset - segment.base_offset <= MOST_OFFSETS
 
 
 def _fitting(log: LogState, segment: Segment, headers: Sequence[BatchHeader], first: int) -> tuple[int, int]:

@@ -20,6 +20,9 @@ SIDE_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
 # The log goes first: what is left without it after a crash is swept up at the next start.
 SUFFIXES = (LOG_SUFFIX, *SIDE_SUFFIXES)
 
+# Offsets in its index have 32 bits.
+MOST_OFFSETS = 2**31 - 1
+
 logger = logging.getLogger(__name__)
 
 

@@ -56,6 +56,9 @@ class SegmentIndexes:
     def before_offset(self, offset: int) -> tuple[int, int]:
         """Base offset and position of a batch at or before the one that holds `offset`, and near it."""
         entry = self._offsets.floor(offset - self._base_offset)
+        if entry is None and (first := self._offsets.first()) is not None and first[1] == 0:
+            # In a gap before the first batch.
+            entry = first
         return (entry[0] + self._base_offset, entry[1]) if entry else (self._base_offset, 0)
 
     def before_time(self, timestamp_ms: int) -> int:

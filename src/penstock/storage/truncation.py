@@ -82,6 +82,9 @@ def _find(log: LogState, offset: int) -> _Cut:
                 break
             next_offset, position = header.next_offset, found + header.size
     end_offset = gap_end if segment.gaps else next_offset
+    if position == 0:
+        # The segment goes, and the log ends where it began, also if there is a gap before its first batch.
+        end_offset = segment.base_offset
     if end_offset <= log.start_offset:
         # What is left could not be read; and offsets below the start are not given again.
         return _Cut([], None, 0, 0, log.start_offset)
