@@ -21,11 +21,11 @@ SETTINGS = LogSettings(segment_bytes=3000, segment_ms=50_000, index_interval_byt
 class JournaledLog(LogModel):
     """`must` counts what the journal has as well."""
 
-    def __init__(self, number: int, disk: CrashingDisk, journal: Journal) -> None:
+    def __init__(self, number: int, disk: CrashingDisk, journal: Journal, settings: LogSettings = SETTINGS) -> None:
         self.topic = f"topic-{number}"
         self.topic_id = UUID(int=number + 1)
         self.journal = journal
-        self.start(SETTINGS, disk)
+        self.start(settings, disk)
 
     def open(self) -> None:
         """Claims the directory as a node does, so that a topic made anew has an empty one."""
@@ -121,3 +121,15 @@ class JournaledLog(LogModel):
         settings, now_ms = self.settings, self.now_ms
         self.start(settings, self.disk)
         self.now_ms = now_ms
+
+    def move_away_and_back(self) -> None:
+        """The partition is made anew under the id that it had."""
+        # Until its files are gone it may be as it was.
+        self.must = self.certain_start = 0
+        self.possible_start = max(self.possible_start, self.log.end_offset)
+        self.journal.forget(self.log)
+        self.log.abandon()
+        PartitionDirectories(self.disk, DATA).remove_partitions(self.topic, [0])
+        self.sent, self.sequences, self.possible_start = {}, {}, 0
+        self.epoch += 1
+        self.open()

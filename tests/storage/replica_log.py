@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
+
+from tests.disk.crash import CrashingDisk
 from tests.storage.batches import batch_of
-from tests.storage.journaled_log import JournaledLog
+from tests.storage.journaled_log import SETTINGS, JournaledLog
 from tests.storage.log_model import Sent
 
 from penstock.errors import PenstockError, Problem
+from penstock.storage.journal import Journal
 from penstock.storage.replica_append import append_replicated
 from penstock.storage.restart import restart_at
 from penstock.wire.batch import stamp
@@ -14,8 +19,23 @@ from penstock.wire.received_batches import received_batches
 
 
 class ReplicaLog(JournaledLog):
-    def replicate(self, batches: list[tuple[int, int, int]], epochs: int) -> None:
-        """Several batches at once; the last of them begins `epochs` more."""
+    def __init__(self, number: int, disk: CrashingDisk, journal: Journal, cleanup_policy: str) -> None:
+        super().__init__(number, disk, journal, dataclasses.replace(SETTINGS, cleanup_policy=cleanup_policy))
+
+    def append(self, records: int, size: int, producer_id: int) -> None:
+        """As the leader, in the epoch in which it leads."""
+        self.epoch = max(self.epoch, self.log.latest_epoch or 0)
+        super().append(records, size, producer_id)
+
+    def lead_and_write_nothing(self, epochs: int) -> None:
+        """What comes from another leader then may be of an older epoch."""
+        self.log.begin_epoch(max(self.epoch, self.log.latest_epoch or 0) + epochs)
+
+    def replicate(self, batches: list[tuple[int, int, int]], epochs: int, gaps: Sequence[int] = (0,)) -> None:
+        """Several batches at once; the last of them begins `epochs` more. `gaps`: so many offsets are missing before
+
+        them, in turns, where the log is compacted.
+        """
         if self.failed:
             return
         data, sent = bytearray(), []
@@ -23,6 +43,8 @@ class ReplicaLog(JournaledLog):
         for place, (records, size, producer_id) in enumerate(batches):
             if place == len(batches) - 1:
                 self.epoch += epochs
+            if "compact" in self.settings.cleanup_policy:
+                offset += gaps[place % len(gaps)]
             self.numbers += 1
             sequence = self.sequences.get(producer_id, -1) + 1 if producer_id >= 0 else -1
             batch = bytearray(

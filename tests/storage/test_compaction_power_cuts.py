@@ -77,9 +77,11 @@ class Walk(NamedTuple):
 class CompactionUnderFire(RuleBasedStateMachine):
     """`must`: every record below it was synced, and it or a newer one of its key has to be there."""
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(max_bytes=st.sampled_from([1, 300, MIB]))
+    def begin(self, max_bytes: int) -> None:
         self.disk = CrashingDisk()
+        # Of one read.
+        self.max_bytes = max_bytes
         self.now_ms = NOW_MS
         self.must = 0
         self.sent: dict[int, Sent] = {}
@@ -331,7 +333,7 @@ class CompactionUnderFire(RuleBasedStateMachine):
         offset = self.log.start_offset
         while offset < self.log.end_offset:
             try:
-                data = bytes_at(self.log, offset)
+                data = bytes_at(self.log, offset, max_bytes=self.max_bytes)
             except PenstockError as error:
                 assert error.problem is Problem.CORRUPT_RECORDS
                 damaged.add(offset)

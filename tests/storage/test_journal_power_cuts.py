@@ -39,7 +39,19 @@ BATCHES = st.lists(
 )
 TURNS = st.lists(st.tuples(WHICH, BATCHES), min_size=1, max_size=12)
 Turns = list[tuple[int, list[tuple[int, int, int]]]]
-ACTIONS = ("append", "commit", "sync", "checkpoint", "catch up", "truncate", "delete", "retain", "anew", "restart")
+ACTIONS = (
+    "append",
+    "commit",
+    "sync",
+    "checkpoint",
+    "catch up",
+    "truncate",
+    "delete",
+    "retain",
+    "anew",
+    "away",
+    "restart",
+)
 
 
 class JournalUnderFire(RuleBasedStateMachine):
@@ -173,7 +185,7 @@ class JournalUnderFire(RuleBasedStateMachine):
             if log.log in lagging:
                 log.sync()
 
-    @rule(action=st.sampled_from(["truncate", "delete", "retain", "anew"]), which=WHICH, part=st.floats(0, 1))
+    @rule(action=st.sampled_from(["truncate", "delete", "retain", "anew", "away"]), which=WHICH, part=st.floats(0, 1))
     def administer(self, action: str, which: int, part: float) -> None:
         self.act(action, which, part)
 
@@ -251,6 +263,8 @@ class JournalUnderFire(RuleBasedStateMachine):
                     log.retain()
             case "anew":
                 self.make_anew(which)
+            case "away":
+                self.move_away_and_back(which)
             case "restart":
                 self.restart()
 
@@ -259,6 +273,18 @@ class JournalUnderFire(RuleBasedStateMachine):
         if self.ticket is None and self.logs[which].ticket is None:
             self.ids += 1
             self.logs[which].make_anew(UUID(int=self.ids))
+
+    def move_away_and_back(self, which: int) -> None:
+        if self.ticket is None and self.logs[which].ticket is None:
+            self.logs[which].move_away_and_back()
+
+    @rule(turns=TURNS, which=WHICH, after=TURNS | st.just([]), seed=st.none() | st.integers(0, 2**32))
+    def moving_up_to_a_cut(self, turns: Turns, which: int, after: Turns, seed: int | None) -> None:
+        """While the journal has something of the log that was there before."""
+        self.traffic([(which, batches) for _, batches in turns], checkpoint=False)
+        self.move_away_and_back(which)
+        self.traffic(after, checkpoint=False)
+        self.kill() if seed is None else self.power_cut(seed, None)
 
     @rule()
     def kill(self) -> None:

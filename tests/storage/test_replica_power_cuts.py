@@ -19,6 +19,7 @@ MANY = st.lists(
     min_size=1,
     max_size=12,
 )
+GAPS = st.lists(st.sampled_from([0, 0, 0, 1, 5, 300]), min_size=1, max_size=4)
 
 
 class ReplicasUnderFire(JournalUnderFire):
@@ -32,15 +33,34 @@ class ReplicasUnderFire(JournalUnderFire):
         self.ticket: JournalTicket | None = None
         self.error: OSError | None = None
         self.ticket_ran = False
-        self.replicas = [ReplicaLog(number, self.disk, self.journal) for number in range(LOGS)]
+        policies = ("delete", "compact", "compact,delete")
+        self.replicas = [ReplicaLog(place, self.disk, self.journal, policy) for place, policy in enumerate(policies)]
         self.logs = list(self.replicas)
         self.journal.start()
 
-    @rule(which=WHICH, batches=MANY, epochs=st.integers(0, 2), then_flush=st.booleans())
-    def replicate(self, which: int, batches: list[tuple[int, int, int]], epochs: int, then_flush: bool) -> None:
-        self.replicas[which].replicate(batches, epochs)
+    @rule(which=WHICH, batches=MANY, epochs=st.integers(0, 2), gaps=GAPS, then_flush=st.booleans())
+    def replicate(
+        self, which: int, batches: list[tuple[int, int, int]], epochs: int, gaps: list[int], then_flush: bool
+    ) -> None:
+        self.replicas[which].replicate(batches, epochs, gaps)
         if then_flush:
             self.flush()
+
+    @rule(which=WHICH, epochs=st.integers(0, 3), then_checkpoint=st.booleans())
+    def lead_and_write_nothing(self, which: int, epochs: int, then_checkpoint: bool) -> None:
+        self.replicas[which].lead_and_write_nothing(epochs)
+        if then_checkpoint:
+            self.sync(which, checkpoint=True)
+
+    @rule(which=WHICH, turns=st.lists(st.tuples(BATCHES, GAPS), min_size=1, max_size=8), seed=st.integers(0, 2**32))
+    def following_up_to_a_cut(
+        self, which: int, turns: list[tuple[list[tuple[int, int, int]], list[int]]], seed: int
+    ) -> None:
+        """Most of it by the journal alone."""
+        for batches, gaps in turns:
+            self.replicas[which].replicate(batches, 0, gaps)
+            self.flush()
+        self.power_cut(seed, None)
 
     @rule(which=WHICH, ahead=st.integers(0, 50))
     def begin_anew_ahead(self, which: int, ahead: int) -> None:

@@ -156,7 +156,7 @@ class Recovery:
 
     def _vouched_end(self) -> int:
         """A compacted log that was truncated may end behind its last batch."""
-        if self._checkpoint.segments and (last := self._checkpoint.segments[-1]).gaps and not last.damage:
+        if self._checkpoint.segments and not (last := self._checkpoint.segments[-1]).damage:
             return last.next_offset
         return self._checkpoint.recovery_offset
 
@@ -334,6 +334,9 @@ class Recovery:
         return 0 < missing <= MOST_OFFSETS
 
     def _note_missing(self, rows: dict[int, SegmentRow]) -> None:
+        first_offset = self._segments[0].base_offset if self._segments else 0
+        if first_offset > max(self._start_offset, self._checkpoint.recovery_offset):
+            self.report.damage.append(Damage(self._start_offset, first_offset, 0, 0))
         if self._compacted:
             return
         present = {segment.base_offset for segment in self._segments}

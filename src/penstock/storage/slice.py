@@ -60,7 +60,8 @@ class SearchedSlice(Slice):
         data = _read_cached(self._file, position, span)
         if data is None:
             return None
-        selection = select(data, available, expected, self._query)
+        is_behind = self._segment.is_behind_damage(position)
+        selection = select(data, available, expected, self._query, is_behind=is_behind)
         if selection.needed or (selection.fault and selection.start == selection.end):
             # Rare, and not worth a second way to do it without blocking.
             return None
@@ -91,7 +92,7 @@ class SearchedSlice(Slice):
         expected, position = self._segment.place_before(query.offset, indexes)
         end = self._segment.sound_end(position)
         span = query.max_bytes + self._interval_bytes
-        is_behind = False
+        is_behind = self._segment.is_behind_damage(position)
         while True:
             data = self._file.read(position, min(end - position, span))
             selection = select(data, end - position, expected, query, is_behind=is_behind)

@@ -81,10 +81,8 @@ def _find(log: LogState, offset: int) -> _Cut:
                 gap_end = min(header.base_offset, offset) if found == position else next_offset
                 break
             next_offset, position = header.next_offset, found + header.size
-    end_offset = gap_end if segment.gaps else next_offset
-    if position == 0:
-        # The segment goes, and the log ends where it began, also if there is a gap before its first batch.
-        end_offset = segment.base_offset
+    # Not before a gap: its offsets may have been committed, and are not given again.
+    end_offset = gap_end if segment.gaps or offset >= segment.next_offset else next_offset
     if end_offset <= log.start_offset:
         # What is left could not be read; and offsets below the start are not given again.
         return _Cut([], None, 0, 0, log.start_offset)
