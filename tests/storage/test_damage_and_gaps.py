@@ -147,3 +147,29 @@ def test_what_follows_on_damage_behind_a_gap_is_read() -> None:
     for each in (again, opened(disk)):
         for offset in range(2, 8):
             assert headers_in(bytes_at(each, offset))[0].base_offset == 7
+
+
+def test_a_segment_that_is_lost_behind_a_gap_at_which_the_log_was_truncated_is_not_passed_over() -> None:
+    disk = PowerCutDisk()
+    log = follower(disk)
+    log.truncate_to(5)
+    take(log, batches((6, 2, 1)))
+    lost = log.segments[-1].path + ".log"
+    log.roll(NOW_MS)
+    take(log, batches((9, 2, 1)))
+    disk.remove(lost)
+    again = opened(disk)
+    assert (again.end_offset, again.recovery.hole_offset) == (10, 5)
+    for offset in range(3, 7):
+        with pytest.raises(PenstockError):
+            bytes_at(again, offset)
+    assert list(contents(again, 7)) == [9]
+
+
+def test_a_first_segment_that_a_power_cut_took_is_said() -> None:
+    disk = PowerCutDisk()
+    disk.remove(follower(disk).segments[0].path + ".log")
+    again = opened(disk)
+    assert again.recovery.hole_offset == 0
+    again.truncate_to(0)
+    assert (again.end_offset, again.segments) == (0, [])

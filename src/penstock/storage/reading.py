@@ -34,7 +34,10 @@ def find_slice(log: LogState, offset: int, max_bytes: int, upto: int, at_least_o
         raise Damage(offset, log.segments[0].base_offset if log.segments else log.end_offset, 0, 0).error()
     _refuse_damage(segment, offset)
     if offset >= segment.next_offset:
-        # Compaction took the end of this segment.
+        # Compaction took the end of this segment; but a gap is not passed over to what is lost behind it.
+        for damage in segment.damage:
+            if damage.next_offset > offset:
+                raise damage.error()
         following = log.segment_after(segment)
         if following is None or following.base_offset >= upto:
             return EMPTY

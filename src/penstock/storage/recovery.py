@@ -308,7 +308,11 @@ class Recovery:
         for segment, following in pairwise(self._segments):
             file_size = self._bad_tails.pop(segment, segment.size)
             if file_size > segment.size or self._has_lost(segment, following):
-                self._damaged(segment, Damage(segment.next_offset, following.base_offset, segment.size, file_size))
+                first_offset = segment.next_offset
+                if self._compacted and file_size == segment.size:
+                    # It may have been truncated where it had a gap.
+                    first_offset = max(first_offset, self._checkpoint.recovery_offset)
+                self._damaged(segment, Damage(first_offset, following.base_offset, segment.size, file_size))
                 segment.size = file_size
         if self._segments and (last := self._segments[-1]) in self._bad_tails:
             if last.next_offset >= self._checkpoint.recovery_offset:
@@ -334,9 +338,9 @@ class Recovery:
         return 0 < missing <= MOST_OFFSETS
 
     def _note_missing(self, rows: dict[int, SegmentRow]) -> None:
-        first_offset = self._segments[0].base_offset if self._segments else 0
-        if first_offset > max(self._start_offset, self._checkpoint.recovery_offset):
-            self.report.damage.append(Damage(self._start_offset, first_offset, 0, 0))
+        vouched_end = max(self._start_offset, self._checkpoint.recovery_offset)
+        if self._segments and (first_offset := self._segments[0].base_offset) > vouched_end:
+            self.report.damage.append(Damage(vouched_end, first_offset, 0, 0))
         if self._compacted:
             return
         present = {segment.base_offset for segment in self._segments}
