@@ -189,10 +189,6 @@ class Segment:
                 base_offset, position = damage.next_offset, damage.end_position
         return base_offset, position
 
-    def is_behind_damage(self, position: int) -> bool:
-        """Then offsets may be missing there, if the damage was at the end when a follower went on behind a gap."""
-        return any(damage.end_position == position for damage in self.damage)
-
     def sound_end(self, position: int) -> int:
         """Where the sound bytes that `position` belongs to end."""
         if not self.damage:

@@ -60,7 +60,7 @@ class SearchedSlice(Slice):
         data = _read_cached(self._file, position, span)
         if data is None:
             return None
-        is_behind = self._segment.is_behind_damage(position)
+        is_behind = _is_behind_damage(self._segment, position)
         selection = select(data, available, expected, self._query, is_behind=is_behind)
         if selection.needed or (selection.fault and selection.start == selection.end):
             # Rare, and not worth a second way to do it without blocking.
@@ -92,7 +92,7 @@ class SearchedSlice(Slice):
         expected, position = self._segment.place_before(query.offset, indexes)
         end = self._segment.sound_end(position)
         span = query.max_bytes + self._interval_bytes
-        is_behind = self._segment.is_behind_damage(position)
+        is_behind = _is_behind_damage(self._segment, position)
         while True:
             data = self._file.read(position, min(end - position, span))
             selection = select(data, end - position, expected, query, is_behind=is_behind)
@@ -139,6 +139,11 @@ EMPTY = Slice(0)
 
 def unreadable(path: str, error: OSError) -> PenstockError:
     return PenstockError(Problem.STORAGE_FAILED, f"{path} cannot be read: {error}. Check the disk")
+
+
+def _is_behind_damage(segment: Segment, position: int) -> bool:
+    """Then offsets may be missing there, if the damage was at the end when a follower went on behind a gap."""
+    return any(damage.end_position == position for damage in segment.damage)
 
 
 def _read_cached(file: File, position: int, length: int) -> Buffer | None:
