@@ -34,7 +34,7 @@ def test_what_is_for_another_life_of_this_broker_changes_nothing() -> None:
         reply = await cluster.answering.answer(Addressed("cluster", 1, THEIRS)).wait()
         assert reply.problem == "STALE_BROKER_EPOCH"
         assert cluster.image.brokers == before
-        own = Push(Delta(2, 7, 0, brokers=(BrokerRow(1, "here", 9092),), broker_epoch=cluster.member.broker_epoch))
+        own = Push(Delta(2, 1, 0, brokers=(BrokerRow(1, "here", 9092),), broker_epoch=cluster.member.broker_epoch))
         assert not (await cluster.answering.answer(Addressed("cluster", 1, own)).wait()).problem
 
     alive(PowerCutDisk(), use)

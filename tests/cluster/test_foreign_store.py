@@ -11,7 +11,7 @@ from tests.disk.power import PowerCutDisk
 from tests.replication.world import DATA
 
 from penstock.coordination.interface import Change, Remove, Replace
-from penstock.coordination.paths import CLUSTER_ID, FORMAT, TOPICS, partition_path, topic_path
+from penstock.coordination.paths import CLUSTER_ID, CONTROLLER_EPOCH, FORMAT, TOPICS, partition_path, topic_path
 from penstock.replication.local_logs import KEPT_MS
 
 ORDERS = (partition_path("orders", 0), topic_path("orders"))
@@ -43,6 +43,7 @@ def files(cluster: Cluster, path: str) -> list[str]:
     [
         ([(CLUSTER_ID, b'{"cluster_id":"theirs"}')], "has cluster theirs"),
         ([(FORMAT, b'{"format":7}')], "has format 7"),
+        ([(CONTROLLER_EPOCH, b'{"epoch":0}')], "gone back to an earlier state"),
         ([(path, None) for path in (*ORDERS, TOPICS)], "no /topics any more"),
     ],
 )

@@ -18,7 +18,7 @@ from penstock.cluster.core.known_topics import KnownTopics
 from penstock.cluster.reading import ClusterNodes, broker_rows, read_cluster
 from penstock.cluster.showing import Failures, Follower, Showing
 from penstock.cluster.tasks import Tasks
-from penstock.coordination.identity import ForeignStore, check_cluster_id
+from penstock.coordination.identity import ForeignStore, check_cluster_id, went_back
 from penstock.coordination.interface import SessionState, Store
 from penstock.coordination.paths import NO_EPOCH
 from penstock.errors import PenstockError, Problem, Refused
@@ -186,11 +186,14 @@ class Metadata:
         """As often as it takes: without it this broker does not know what it missed."""
         pauses_s = iter(_FOREIGN_S)
         while True:
+            known_epoch = self._place[0]
             try:
                 nodes = await read_cluster(self._store)
                 if self._topics.lacking(nodes.topics):
                     nodes = await read_cluster(self._store, by_quorum=True)
                 check_cluster_id(nodes.cluster_id, self.cluster_id)
+                if NO_EPOCH < nodes.controller_epoch < known_epoch:
+                    raise went_back(nodes.controller_epoch, known_epoch)
             except ForeignStore as error:
                 self.refused = str(error)
                 logger.error("metadata.refused", extra={"why": str(error)})

@@ -18,6 +18,8 @@ from penstock.coordination.paths import (
     CLUSTER_ID,
     CONFIGS,
     CONTROLLER_EPOCH,
+    CONTROLLER_EPOCH_STATE,
+    NO_EPOCH,
     PARTITION,
     REGISTRATION,
     REGISTRATIONS,
@@ -60,6 +62,8 @@ class ClusterNodes:
     # Names of topics that are half made or half removed.
     unfinished: Sequence[str]
     cluster_id: str
+    # NO_EPOCH before the first one.
+    controller_epoch: int
 
     def view(self, defaults: TopicDefaults) -> View:
         view = View(self.controller_epoch_version)
@@ -136,7 +140,8 @@ async def read_cluster(store: Store, *, by_quorum: bool = False) -> ClusterNodes
     topics = [topic for topic in topics if not missing[topic.name]]
     partitions = [partition for partition in partitions if not missing[partition.topic]]
     version = -1 if epoch is None else epoch.version
-    return ClusterNodes(version, brokers, topics, partitions, unfinished, identity.cluster_id)
+    number = NO_EPOCH if epoch is None else CONTROLLER_EPOCH_STATE.decode(epoch.data, CONTROLLER_EPOCH).epoch
+    return ClusterNodes(version, brokers, topics, partitions, unfinished, identity.cluster_id, number)
 
 
 async def read_registrations(store: Store) -> dict[int, tuple[int, Registration]]:

@@ -46,6 +46,15 @@ def check_cluster_id(found: str, expected: str) -> None:
         raise ForeignStore(Problem.STORAGE_FAILED, text)
 
 
+def went_back(found_epoch: int, known_epoch: int) -> ForeignStore:
+    text = (
+        f"the coordination store has gone back to an earlier state, with controller epoch {found_epoch} after "
+        f"{known_epoch}: nothing of it is taken over and no data are deleted. If it was restored from a copy on "
+        "purpose, restart the brokers: topics that it does not know are then set aside"
+    )
+    return ForeignStore(Problem.STORAGE_FAILED, text)
+
+
 async def identity_of(store: Store) -> Identity:
     """Of a store that a cluster uses. Raises ForeignStore for one that none does, or one in a format of its own."""
     nodes = await store.read_many([FORMAT, CLUSTER_ID, TOPICS])

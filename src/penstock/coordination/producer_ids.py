@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from penstock.coordination.identity import check_identity
 from penstock.coordination.interface import Change, Create, Replace, Store
 from penstock.coordination.paths import PRODUCER_ID, PRODUCER_IDS, ProducerIdState
 from penstock.errors import PenstockError, Problem, Refused
@@ -15,8 +16,9 @@ BLOCK_SIZE = 1000
 class ProducerIds:
     """Hands out ids from a block that the store has recorded as taken before the first of them is used."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, cluster_id: str) -> None:
         self._store = store
+        self._cluster_id = cluster_id
         self._block = iter(range(0))
         self._refilling = asyncio.Lock()
 
@@ -41,6 +43,8 @@ class ProducerIds:
     async def take_block(self) -> range:
         """A block that nobody else has or ever gets."""
         while True:
+            # From another cluster's, or one that begins anew, come ids that are in use here.
+            await check_identity(self._store, self._cluster_id)
             node = await self._store.read(PRODUCER_IDS)
             start = PRODUCER_ID.decode(node.data, PRODUCER_IDS).next_producer_id if node is not None else 0
             data = PRODUCER_ID.encode(ProducerIdState(start + BLOCK_SIZE))

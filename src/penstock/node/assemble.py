@@ -166,7 +166,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         connections = Connections(settings.network, broker_metrics, clock)
         memory, reply_memory = connections.memory, connections.reply_memory
         report_memory(metrics, lambda: memory.taken_bytes, lambda: reply_memory.held_bytes)
-        parts = Parts(cluster, replicas, groups, ProducerIds(store), reply_memory, reads, clock)
+        parts = Parts(cluster, replicas, groups, ProducerIds(store, joined.cluster_id), reply_memory, reads, clock)
         gate = _gate(cluster, handlers_of(parts, settings), broker_metrics, Pressure(memory.pressure))
         kafka = await stack.enter_async_context(listen(listener, gate, connections))
         stack.push_async_callback(_calm, cluster, connections)
