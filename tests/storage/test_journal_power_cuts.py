@@ -278,13 +278,18 @@ class JournalUnderFire(RuleBasedStateMachine):
         if self.ticket is None and self.logs[which].ticket is None:
             self.logs[which].move_away_and_back()
 
-    @rule(turns=TURNS, which=WHICH, after=TURNS | st.just([]), seed=st.none() | st.integers(0, 2**32))
-    def moving_up_to_a_cut(self, turns: Turns, which: int, after: Turns, seed: int | None) -> None:
-        """While the journal has something of the log that was there before."""
-        self.traffic([(which, batches) for _, batches in turns], checkpoint=False)
+    @rule(turns=TURNS, which=WHICH, again=st.integers(0, 12), seed=st.none() | st.integers(0, 2**32))
+    def moving_up_to_a_cut(self, turns: Turns, which: int, again: int, seed: int | None) -> None:
+        """While the journal has what the log before had behind that place."""
+        turns = [(which, batches) for _, batches in turns]
         self.move_away_and_back(which)
-        self.traffic(after, checkpoint=False)
-        self.kill() if seed is None else self.power_cut(seed, None)
+        self.traffic(turns, checkpoint=False)
+        self.move_away_and_back(which)
+        self.traffic(turns[:again], checkpoint=False)
+        if seed is None:
+            self.kill()
+        else:
+            self.power_cut(seed, None)
 
     @rule()
     def kill(self) -> None:
