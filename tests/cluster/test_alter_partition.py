@@ -10,7 +10,8 @@ from tests.cluster.store_model import ControlledStore
 from penstock.cluster.core.effects import Answer, Row
 from penstock.cluster.core.election import TopicSettings
 from penstock.cluster.core.events import AlterPartition, BrokerFoundDead, BrokerStopping, IsrChange, IsrMember
-from penstock.coordination.paths import NO_EPOCH
+from penstock.coordination.interface import Replace
+from penstock.coordination.paths import NO_EPOCH, PARTITION
 from penstock.errors import Problem
 
 
@@ -162,3 +163,10 @@ def test_a_leader_stays_while_nobody_else_is_in_sync_and_alive(store: Controlled
     assert store.state("t").isr == (1,)
     assert problem(ask(store, recorded(2))) is not None
     assert store.state("t").leader == before.state.leader
+
+
+def test_a_leader_that_knows_more_has_everything_read_anew(store: ControlledStore) -> None:
+    state, version = store.partition("t")
+    assert store.commit([Replace("/topics/t/0", PARTITION.encode(state), version)]) is not None
+    assert problem(ask(store, recorded(1), recorded(2))) is Problem.NOT_CONTROLLER
+    assert problem(ask(store, recorded(1), recorded(2))) is None

@@ -302,3 +302,14 @@ def test_late_news_of_an_earlier_life_changes_nothing() -> None:
     store.tell(BrokerGone(1, earlier), BrokerFoundDead(1, earlier), BrokerRegistered(1, earlier, row))
     assert store.partition("t") == state
     assert store.controller.view.live == {1, 2}
+
+
+def test_a_conflict_with_garbage_has_everything_read_anew() -> None:
+    store = cluster(1, 2, t=(MIN_2, (1, 2)))
+    commit = store.controller.step(store.lose(1), 0)[0]
+    assert isinstance(commit, Commit)
+    nodes = {change.path: Node(b"garbage", 7) for change in commit.changes}
+    nodes[CONTROLLER_EPOCH] = store.nodes[CONTROLLER_EPOCH]
+    assert store.controller.step(Conflicted(commit.commit_id, nodes), 0) == [Reload()]
+    store.start()
+    assert store.state("t").leader == 2

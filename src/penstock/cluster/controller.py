@@ -24,14 +24,14 @@ from penstock.cluster.core.events import (
 )
 from penstock.cluster.core.preferred import PreferredLeaderOptions
 from penstock.cluster.core.view import View
-from penstock.cluster.metadata import connected
+from penstock.cluster.metadata import connected, session_change
 from penstock.cluster.reading import ClusterNodes, TopicDefaults, broker_rows, read_cluster
 from penstock.cluster.registrations import Change as RegistrationChange
 from penstock.cluster.registrations import RegistrationWatch
 from penstock.cluster.showing import Failures
 from penstock.cluster.tasks import Tasks
 from penstock.coordination.controller_election import Office
-from penstock.coordination.interface import Change, Check, Store
+from penstock.coordination.interface import Change, Check, Node, Store
 from penstock.coordination.paths import CONTROLLER_EPOCH, NO_EPOCH
 from penstock.errors import PenstockError, Problem, Refused
 from penstock.later import Later
@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 # What is due now and cannot be done now is not worth a busy loop.
 _PAUSE_MS = 10
+# Between two looks at a store that holds what it should not.
+_MENDING_S = 5.0
 _OUT_OF_OFFICE = Refused(Problem.NOT_CONTROLLER, "this broker is not the controller any more")
 
 
@@ -90,6 +92,8 @@ class ActiveController:
         self._timer: Timer | None = None
         self._registrations: RegistrationWatch | None = None
         self._is_over = False
+        # Everything is to be read anew, when its turn comes.
+        self._is_due = False
         self._when_over: list[Callable[[], None]] = []
         self.when_asked: Callable[[AskLogEnds], None] = lambda question: None
 
@@ -170,22 +174,25 @@ class ActiveController:
                 self.publisher.publish(brokers=broker_rows(self.view.brokers, self._stopping))
         self._carry_out(self._core.step(event, self._clock.now_ms()))
 
-    async def transact(self, plan: Callable[[View], Sequence[Change]], then: Callable[[Sequence[int]], None]) -> None:
-        """One transaction beside those of the core; `plan` sees what is there, and `then` runs before anything else is
+    async def transact(
+        self, plan: Callable[[Sequence[Node | None]], Sequence[Change]], then: Callable[[], None], paths: Sequence[str]
+    ) -> None:
+        """One transaction beside those of the core; `plan` gets what is at `paths`, which nobody changes meanwhile, and
 
-        decided. Raises PenstockError: NOT_CONTROLLER, and what the store raises. When it is not known whether it was
-        carried out, everything is read anew.
+        `then` runs before anything else is decided. Raises PenstockError: NOT_CONTROLLER, and what the store raises.
+        When it is not known whether it was carried out, everything is read anew.
         """
         async with self._turn:
             if self._is_over:
                 raise PenstockError(_OUT_OF_OFFICE.problem, _OUT_OF_OFFICE.text)
-            changes = [Check(CONTROLLER_EPOCH, self.office.version), *plan(self.view)]
+            found = await self._store.read_many(paths) if paths else ()
+            changes = [Check(CONTROLLER_EPOCH, self.office.version), *plan(found)]
             try:
-                versions = await self._store.commit(changes)
+                await self._store.commit(changes)
             except PenstockError as error:
                 await self._judge(error)
                 raise
-            then(versions[1:])
+            then()
 
     async def _judge(self, error: PenstockError) -> None:
         """A conflict of a transaction of topics: either there is another controller, or a node was left by somebody."""
@@ -241,7 +248,7 @@ class ActiveController:
 
     async def _commit(self, commit: Commit) -> None:
         async with self._turn:
-            if self._is_over:
+            if self._is_over or not self._core.awaits(commit.commit_id):
                 return
             try:
                 versions = await self._store.commit(commit.changes)
@@ -263,16 +270,23 @@ class ActiveController:
             self.tell(Conflicted(commit.commit_id, dict(zip(paths, nodes, strict=True))))
 
     def _reload(self) -> None:
-        self._tasks.spawn(self._read_anew())
+        if not self._is_due:
+            self._is_due = True
+            self._tasks.spawn(self._read_anew())
 
     async def _read_anew(self) -> None:
         """Until it succeeds: nothing may be decided from what is not certain."""
         async with self._turn:
+            # Whoever doubts from here on may know more than what is read now.
+            self._is_due = False
             while not self._is_over:
                 try:
                     nodes = await read_cluster(self._store)
                 except PenstockError as error:
                     logger.warning("controller.read.failed", extra={"why": str(error)})
+                    if error.problem is not Problem.STORE_UNAVAILABLE:
+                        # Somebody has to see to it.
+                        await session_change(self._store, _MENDING_S)
                     await connected(self._store)
                 else:
                     self._begin(nodes)

@@ -136,7 +136,7 @@ class Metadata:
             self.settled()
 
     def settled(self, *, again: bool = False) -> Later[Failures]:
-        """Done when all that was told before has been carried out; `again`: and what failed then was tried once more."""
+        """Done when all that was told before has been carried out; `again`: what failed then, once more."""
         return self._add(_Work(None, Delta(self._image.controller_id, NO_EPOCH, 0), Later(), again))
 
     async def close(self) -> None:

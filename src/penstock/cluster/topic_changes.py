@@ -16,10 +16,10 @@ from penstock.cluster.core.delta import PartitionRow, RemovedRow, TopicRow
 from penstock.cluster.core.draft import MAX_BYTES
 from penstock.cluster.core.election import TopicSettings, new_partition
 from penstock.cluster.core.events import TopicChanged, TopicConfigured, TopicRemoved
-from penstock.cluster.core.view import PartitionKey, PartitionNode, TopicView, View
+from penstock.cluster.core.view import PartitionNode, TopicView
 from penstock.cluster.reading import topic_row_of
 from penstock.cluster.showing import Failures
-from penstock.coordination.interface import CHANGE_OVERHEAD_BYTES, Change, Create, Remove, Replace, Store
+from penstock.coordination.interface import CHANGE_OVERHEAD_BYTES, Change, Create, Node, Remove, Replace, Store
 from penstock.coordination.paths import (
     CONFIGS,
     PARTITION,
@@ -107,7 +107,7 @@ class TopicChanges:
         changed = TopicRow(row.name, row.topic_id, row.generation, row.partition_count, dict(config), version)
         path, settings = topic_config_path(row.name), self._controller.defaults.of(config)
 
-        def then(_: Sequence[int]) -> None:
+        def then() -> None:
             self._controller.tell(TopicConfigured(row.name, settings))
             self._applied = self._controller.publisher.publish(topics=[changed])
 
@@ -117,41 +117,32 @@ class TopicChanges:
 
     async def erase(self, name: str) -> None:
         """All that there is of it, also of one that is half made or half removed."""
-        names = [name for name in await self._store.children(topic_path(name)) if name.isdigit()]
-        paths = [topic_path(name), topic_config_path(name), *(partition_path(name, int(number)) for number in names)]
-        topic, config, *partitions = await self._store.read_many(paths)
+        numbers = [int(number) for number in await self._store.children(topic_path(name)) if number.isdigit()]
+        topic, config = await self._store.read_many([topic_path(name), topic_config_path(name)])
         if topic is None:
             return
-        state = TOPIC.decode(topic.data, topic_path(name))
-        read = {int(n): node.version for n, node in zip(names, partitions, strict=True) if node is not None}
-        versions: dict[int, int] = {}
-
-        def removals(view: View) -> list[Change]:
-            """The core may have changed partitions since they were read."""
-            for number, version in read.items():
-                known = view.partition(PartitionKey(name, number))
-                versions[number] = version if known is None else max(version, known.version)
-            return [Remove(partition_path(name, number), version) for number, version in versions.items()]
-
+        state, version = TOPIC.decode(topic.data, topic_path(name)), topic.version
         ends: list[Change] = [] if config is None else [Remove(topic_config_path(name), config.version)]
-        size = sum(map(_size, removals(self._controller.view)))
-        if size < MAX_BYTES:
-            end = Remove(topic_path(name), topic.version)
-            await self._controller.transact(
-                lambda view: [*removals(view), *ends, end], self._gone(name, state.topic_id)
-            )
-            return
-        mark = Replace(topic_path(name), TOPIC.encode(TopicState(state.topic_id, 0, state.generation)), topic.version)
-        rows: list[Change] = []
+        gone = self._gone(name, state.topic_id)
+        # With versions that do not count: the core changes partitions until it hears that the topic is gone, and what
+        # it has decided by then may come after that.
+        chunks = list(_chunks([Remove(partition_path(name, number), 0) for number in numbers]))
+        if len(chunks) > 1:
+            mark = TOPIC.encode(TopicState(state.topic_id, 0, state.generation))
+            await self._transact([Replace(topic_path(name), mark, version)], gone)
+            for chunk in chunks[:-1]:
+                await self._remove(chunk, [], None)
+            version += 1
+        await self._remove(chunks[-1], [*ends, Remove(topic_path(name), version)], gone if len(chunks) == 1 else None)
 
-        def begin(view: View) -> list[Change]:
-            rows.extend(removals(view))
-            return [mark]
+    async def _remove(self, chunk: Sequence[Change], ends: Sequence[Change], then: Callable[[], None] | None) -> None:
+        paths = [change.path for change in chunk]
 
-        await self._controller.transact(begin, self._gone(name, state.topic_id))
-        for chunk in _chunks(rows):
-            await self._transact(chunk, None)
-        await self._transact([*ends, Remove(topic_path(name), topic.version + 1)], None)
+        def removals(found: Sequence[Node | None]) -> list[Change]:
+            there = [Remove(path, node.version) for path, node in zip(paths, found, strict=True) if node is not None]
+            return [*there, *ends]
+
+        await self._controller.transact(removals, then or _nothing, paths)
 
     async def applied(self) -> Failures:
         """Of the last change: what could not be opened here. Waits until all that can be opened is, and a little for
@@ -169,8 +160,8 @@ class TopicChanges:
 
     _applied: Later[Failures] = Later.of({})
 
-    async def _transact(self, changes: Sequence[Change], then: Callable[[Sequence[int]], None] | None) -> None:
-        await self._controller.transact(lambda _: changes, then or (lambda _: None))
+    async def _transact(self, changes: Sequence[Change], then: Callable[[], None] | None) -> None:
+        await self._controller.transact(lambda _: changes, then or _nothing, ())
 
     def _new_partitions(
         self, name: str, numbers: range, replicas: Replicas, settings: TopicSettings, left: Mapping[int, int]
@@ -181,11 +172,11 @@ class TopicChanges:
             changes.append(Replace(path, data, left[number]) if number in left else Create(path, data))
         return changes
 
-    def _told(self, row: TopicRow, partitions: Sequence[Create | Replace]) -> Callable[[Sequence[int]], None]:
+    def _told(self, row: TopicRow, partitions: Sequence[Create | Replace]) -> Callable[[], None]:
         """`partitions` are all that are new, in order."""
         first = row.partition_count - len(partitions)
 
-        def then(_: Sequence[int]) -> None:
+        def then() -> None:
             nodes = {
                 first + position: PartitionNode(
                     PARTITION.decode(change.data, change.path), change.version + 1 if isinstance(change, Replace) else 0
@@ -199,12 +190,16 @@ class TopicChanges:
 
         return then
 
-    def _gone(self, name: str, topic_id: UUID) -> Callable[[Sequence[int]], None]:
-        def then(_: Sequence[int]) -> None:
+    def _gone(self, name: str, topic_id: UUID) -> Callable[[], None]:
+        def then() -> None:
             self._controller.tell(TopicRemoved(name))
             self._applied = self._controller.publisher.publish(removed=[RemovedRow(name, topic_id)])
 
         return then
+
+
+def _nothing() -> None:
+    pass
 
 
 def _topic_data(row: TopicRow, partition_count: int) -> bytes:

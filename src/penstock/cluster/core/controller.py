@@ -36,7 +36,7 @@ from penstock.cluster.core.pending import Pending, pending
 from penstock.cluster.core.preferred import PreferredLeaderOptions, PreferredLeaders
 from penstock.cluster.core.view import PartitionKey, View
 from penstock.coordination.paths import CONTROLLER_EPOCH, NO_EPOCH
-from penstock.errors import Problem, Refused
+from penstock.errors import PenstockError, Problem, Refused
 
 _NOT_CONTROLLER = Refused(Problem.NOT_CONTROLLER, "another broker is the controller now")
 
@@ -129,6 +129,10 @@ class Controller:
                 self._requests.append(pending(event))
         return effects + self._go_on(now_ms)
 
+    def awaits(self, commit_id: int) -> bool:
+        """False: everything was read anew since it was decided, so it must not be carried out any more."""
+        return self._in_flight is not None and commit_id == self._commits
+
     def next_deadline_ms(self) -> int | None:
         """When to call `step` with a `Tick` at the latest; it may be in the past."""
         if not self._has_started:
@@ -213,12 +217,17 @@ class Controller:
         for request in self._requests:
             request.commit()
         while self._requests and self._requests[0].is_done:
-            answers.append(self._requests.pop(0).answer())
+            answer = self._requests.pop(0).answer()
+            answers.append(answer)
+            if any(row.refusal is not None and row.refusal.problem is Problem.NOT_CONTROLLER for row in answer.rows):
+                # A leader has seen something in the store that is not known here.
+                self._has_started = False
+                answers.append(Reload())
         return answers
 
     def _succeed(self, event: Committed) -> list[Effect]:
         draft = self._in_flight
-        if draft is None or event.commit_id != self._commits:
+        if draft is None or not self.awaits(event.commit_id):
             return []
         self._in_flight = None
         publish = draft.apply(event.versions)
@@ -232,13 +241,17 @@ class Controller:
 
     def _conflict(self, event: Conflicted) -> list[Effect]:
         draft = self._in_flight
-        if draft is None or event.commit_id != self._commits:
+        if draft is None or not self.awaits(event.commit_id):
             return []
         epoch = event.nodes[CONTROLLER_EPOCH]
         if epoch is None or epoch.version != self._epoch_version:
             return self._resign()
         self._roll_back()
-        publish = draft.learn(event.nodes)
+        try:
+            publish = draft.learn(event.nodes)
+        except PenstockError:
+            # Garbage in a node: whoever reads everything finds out whose, and leaves that out.
+            publish = None
         if publish is None:
             self._has_started = False
             return [Reload()]

@@ -1,0 +1,147 @@
+"""The controller on a store that is slow or changed by others: it knows what is there in the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+from tests.cluster.faulty_store import FaultyStore
+from tests.coordination.stores import found
+from tests.disk.power import PowerCutDisk
+from tests.rpc.peer import on_loop
+
+from penstock.clock import SteppedClock
+from penstock.cluster.controller import ActiveController
+from penstock.cluster.core.delta import BrokerRow, PartitionRow, RemovedRow, TopicRow
+from penstock.cluster.core.events import AlterPartition, BrokerFoundDead, IsrChange, IsrMember
+from penstock.cluster.core.preferred import PreferredLeaderOptions
+from penstock.cluster.core.view import PartitionKey
+from penstock.cluster.reading import ClusterNodes, TopicDefaults
+from penstock.cluster.showing import Failures
+from penstock.cluster.topic_changes import TopicChanges
+from penstock.config.settings import Settings
+from penstock.coordination.controller_election import ControllerElection
+from penstock.coordination.embedded import EmbeddedStore
+from penstock.coordination.interface import Create, Node, Remove
+from penstock.coordination.paths import (
+    BROKER_STATE,
+    CONTROLLER_EPOCH,
+    REGISTRATION,
+    BrokerState,
+    Registration,
+    broker_state_path,
+    partition_path,
+    registration_path,
+    topic_path,
+)
+from penstock.later import Later
+
+BROKERS = (1, 2, 3)
+
+
+class Nobody:
+    """There are no brokers to tell anything."""
+
+    def publish(
+        self,
+        topics: Sequence[TopicRow] = (),
+        partitions: Sequence[PartitionRow] = (),
+        removed: Sequence[RemovedRow] = (),
+        brokers: Sequence[BrokerRow] | None = None,
+    ) -> Later[Failures]:
+        return Later.of({})
+
+    def told(self) -> Later[None]:
+        return Later.of(None)
+
+    def begin(self, nodes: ClusterNodes) -> Later[Failures]:
+        return Later.of({})
+
+
+def registration(node_id: int) -> Create:
+    row = Registration("localhost", node_id, f"machine-{node_id}", None, UUID(int=node_id), clean=True)
+    return Create(registration_path(node_id), REGISTRATION.encode(row), ephemeral=True)
+
+
+@dataclass
+class World:
+    store: FaultyStore
+    controller: ActiveController
+    changes: TopicChanges
+    clock: SteppedClock
+
+    async def node(self, path: str) -> Node:
+        node = await self.store.read(path)
+        assert node is not None
+        return node
+
+    async def epoch(self, node_id: int) -> int:
+        return (await self.node(registration_path(node_id))).created
+
+
+@asynccontextmanager
+async def world() -> AsyncIterator[World]:
+    """Three brokers that are live; the first is the controller."""
+    store = FaultyStore(EmbeddedStore.open(PowerCutDisk(), "/data/coordination"))
+    await found(store, "cluster")
+    for node_id in BROKERS:
+        await store.commit([registration(node_id)])
+        node = await store.read(registration_path(node_id))
+        assert node is not None
+        state = BROKER_STATE.encode(BrokerState(UUID(int=node_id), node.created))
+        await store.commit([Create(broker_state_path(node_id), state)])
+    office = await ControllerElection(store, 1).attempt(1)
+    assert office is not None
+    settings, clock = Settings(), SteppedClock()
+    defaults = TopicDefaults(settings.log, settings.topic_replication)
+    controller = ActiveController(store, office, Nobody(), defaults, PreferredLeaderOptions(), clock)
+    async with asyncio.timeout(10):
+        await controller.start()
+        yield World(store, controller, TopicChanges(store, controller), clock)
+    controller.close()
+    await store.close()
+
+
+@on_loop
+async def test_what_was_decided_before_everything_was_read_anew_is_not_carried_out_after_it() -> None:
+    async with world() as running:
+        await running.changes.create("orders", [BROKERS], {})
+        earlier = await running.epoch(3)
+        reading = running.store.hold("read", CONTROLLER_EPOCH)
+        running.controller.doubt()
+        await reading.reached.wait()
+        running.controller.tell(BrokerFoundDead(3, earlier))
+        commits = running.store.commits
+        # It is back, in a new life, before the read is answered.
+        await running.store.commit([Remove(registration_path(3), 0), registration(3)])
+        reading.answered.set()
+        while running.controller.view.broker(3).broker_epoch == earlier or 3 not in running.controller.view.live:
+            await asyncio.sleep(0.001)
+        # The registration, and the admission.
+        assert running.store.commits == commits + 2
+        known = running.controller.view.partition(PartitionKey("orders", 0))
+        assert known is not None
+        assert known.version == (await running.node(partition_path("orders", 0))).version
+
+
+@on_loop
+async def test_a_topic_too_large_for_one_transaction_is_deleted_while_its_partitions_change() -> None:
+    async with world() as running:
+        count = 2_000
+        row = await running.changes.create("orders", [BROKERS] * count, {})
+        marking = running.store.hold("commit", topic_path("orders"))
+        deleting = asyncio.ensure_future(running.changes.erase("orders"))
+        await marking.reached.wait()
+        # A leader's wish, that waits for its turn.
+        epoch = await running.epoch(1)
+        change = IsrChange(row.topic_id, count - 1, 0, 0, (IsrMember(1, -1), IsrMember(2, -1)))
+        asked = running.controller.ask(lambda request: AlterPartition(request, 1, epoch, (change,)))
+        await asyncio.sleep(0)
+        marking.answered.set()
+        await deleting
+        await asked.wait()
+        assert await running.store.children(topic_path("orders")) == []
+        assert await running.store.read(topic_path("orders")) is None
