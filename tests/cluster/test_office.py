@@ -10,15 +10,19 @@ import pytest
 from tests.cluster.running import Cluster, alive
 from tests.disk.power import PowerCutDisk
 
-from penstock.coordination.interface import Create, Remove
+from penstock.coordination.interface import Create, Remove, Replace
 from penstock.coordination.paths import (
+    CONFIGS,
     CONTROLLER,
     REGISTRATION,
     TOPIC,
     TOPICS,
+    ConfigValues,
     Registration,
     TopicState,
+    partition_path,
     registration_path,
+    topic_config_path,
     topic_path,
 )
 
@@ -86,5 +90,36 @@ def test_a_session_that_ends_while_the_store_is_read_ends_the_beginning_too() ->
         anew.answered.set()
         await until(has_begun)
         await cluster.made("orders")
+
+    alive(PowerCutDisk(), use)
+
+
+@pytest.mark.parametrize(
+    ("path", "garbage"),
+    [
+        (topic_path("bad"), b"{oops"),
+        (partition_path("bad", 0), b"{oops"),
+        (topic_config_path("bad"), b"{oops"),
+        (topic_config_path("bad"), CONFIGS.encode(ConfigValues({"retention.ms": "soon"}))),
+    ],
+)
+def test_a_topic_with_garbage_is_left_alone_and_the_others_live_on(path: str, garbage: bytes) -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.made("good")
+        await cluster.made("bad")
+        node = await cluster.store.read(path)
+        assert node is not None
+        await cluster.store.commit([Replace(path, garbage, node.version)])
+        await until(await begin_anew(cluster))
+        await cluster.made("new")
+        assert sorted(cluster.names()) == ["bad", "good", "new"]
+        assert cluster.partition("bad").leadership is not None
+        assert list(cluster.metadata.failures) == ["bad"]
+        controller = cluster.member.controller
+        assert controller is not None and controller.view.topic_id("bad") is None
+        await cluster.store.commit([Replace(path, node.data, node.version + 1)])
+        cluster.node.clock.advance(30_000)
+        await until(lambda: not cluster.metadata.failures and controller.view.topic_id("bad") is not None)
+        assert cluster.partition("bad").leadership is not None
 
     alive(PowerCutDisk(), use)

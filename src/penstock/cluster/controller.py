@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.clock import Clock, Timer
+from penstock.cluster.again import Again
 from penstock.cluster.core.controller import Controller
 from penstock.cluster.core.delta import BrokerRow, PartitionRow, RemovedRow, TopicRow
 from penstock.cluster.core.effects import Answer, AskLogEnds, Commit, Effect, Publish, Reload, Resign
@@ -94,6 +95,8 @@ class ActiveController:
         self._is_over = False
         # Everything is to be read anew, when its turn comes.
         self._is_due = False
+        # Nothing announces that a node was mended.
+        self._again = Again(clock, self._reload)
         self._when_over: list[Callable[[], None]] = []
         self.when_asked: Callable[[AskLogEnds], None] = lambda question: None
 
@@ -136,6 +139,7 @@ class ActiveController:
             self._registrations.close()
         if self._timer is not None:
             self._timer.cancel()
+        self._again.close()
         self._tasks.cancel()
         answers, self._answers = self._answers, {}
         for request_id, later in answers.items():
@@ -208,7 +212,11 @@ class ActiveController:
 
     def _begin(self, nodes: ClusterNodes) -> Later[Failures]:
         begun = self.publisher.begin(nodes)
-        self._carry_out(self._core.start(nodes.view(self.defaults), self._clock.now_ms()))
+        view, left_out = nodes.view(self.defaults)
+        for topic, why in left_out.items():
+            logger.error("controller.topic.left.alone", extra={"topic": topic, "why": str(why), "do": "mend the node"})
+        self._again.look(bool(left_out))
+        self._carry_out(self._core.start(view, self._clock.now_ms()))
         return begun
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:

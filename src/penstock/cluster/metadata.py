@@ -59,6 +59,8 @@ class Metadata:
         self._again = Again(clock, lambda: self.load() if self._is_behind else self.settled(again=True))
         # The newest attempt to read the store failed: something may be missing here.
         self._is_behind = False
+        # What was not understood then: it is shown as it was.
+        self._unreadable: Mapping[str, PenstockError] = {}
         # Why what the store holds is not taken over, for whoever asks how this broker is.
         self.refused: str | None = None
 
@@ -83,8 +85,8 @@ class Metadata:
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Why topics could not be opened here, for whoever asks how this broker is."""
-        return self._showing.failures
+        """Why topics could not be opened or understood, for whoever asks how this broker is."""
+        return {**self._showing.failures, **{name: str(error) for name, error in self._unreadable.items()}}
 
     # What is told
 
@@ -167,7 +169,7 @@ class Metadata:
             else:
                 self._is_behind = True
                 failures = await self._take(work.nodes or await self._read())
-                self._is_behind = False
+                self._is_behind = bool(self._unreadable)
         except PenstockError as error:
             logger.error("metadata.not.read", extra={"why": str(error)})
             work.done.fail(error)
@@ -189,7 +191,7 @@ class Metadata:
             known_epoch = self._place[0]
             try:
                 nodes = await read_cluster(self._store)
-                if self._topics.lacking(nodes.topics):
+                if self._topics.lacking(nodes.topics, nodes.unreadable):
                     nodes = await read_cluster(self._store, by_quorum=True)
                 check_cluster_id(nodes.cluster_id, self.cluster_id)
                 if NO_EPOCH < nodes.controller_epoch < known_epoch:
@@ -209,11 +211,14 @@ class Metadata:
 
     async def _take(self, nodes: ClusterNodes) -> Failures:
         check_cluster_id(nodes.cluster_id, self.cluster_id)
-        for name in self._topics.replace_all(nodes.topics, nodes.partitions):
+        self._unreadable = nodes.unreadable
+        for name, error in nodes.unreadable.items():
+            logger.error("topic.unreadable", extra={"topic": name, "why": str(error), "do": "mend the node"})
+        for name in self._topics.replace_all(nodes.topics, nodes.partitions, nodes.unreadable):
             # Nobody said that it was deleted, only that it is not there.
             await self._showing.drop(name, keep=True)
         self._showing.take_brokers(broker_rows(nodes.brokers))
-        return await self._showing.show([topic.row.name for topic in self._topics])
+        return {**await self._showing.show([topic.row.name for topic in self._topics]), **nodes.unreadable}
 
     async def _apply(self, delta: Delta, failed: Iterable[str]) -> Failures:
         changed, gone = self._topics.apply(delta)

@@ -32,6 +32,7 @@ from penstock.coordination.paths import (
     topic_config_path,
     topic_path,
 )
+from penstock.errors import PenstockError
 
 # Answers that wait for each other take memory; so many in one go take a few milliseconds.
 _READ_TOGETHER = 2_000
@@ -64,8 +65,12 @@ class ClusterNodes:
     cluster_id: str
     # NO_EPOCH before the first one.
     controller_epoch: int
+    # Topics with garbage in a node, which somebody has to mend: they stay as they are, and are left alone.
+    unreadable: Mapping[str, PenstockError]
 
-    def view(self, defaults: TopicDefaults) -> View:
+    def view(self, defaults: TopicDefaults) -> tuple[View, Mapping[str, PenstockError]]:
+        """And what is not in it, with the reasons."""
+        left_out = dict(self.unreadable)
         view = View(self.controller_epoch_version)
         for node_id, broker in self.brokers.items():
             if broker.registration is not None:
@@ -76,8 +81,13 @@ class ClusterNodes:
         for row in self.partitions:
             nodes[row.topic][row.partition] = PartitionNode(row.state, row.version)
         for topic in self.topics:
-            view.put_topic(TopicView(topic.name, topic.topic_id, defaults.of(topic.config), nodes[topic.name]))
-        return view
+            try:
+                settings = defaults.of(topic.config)
+            except PenstockError as error:
+                left_out[topic.name] = error
+            else:
+                view.put_topic(TopicView(topic.name, topic.topic_id, settings, nodes[topic.name]))
+        return view, left_out
 
 
 def broker_rows(brokers: Mapping[int, BrokerView], stopping: Mapping[int, int] | None = None) -> tuple[BrokerRow, ...]:
@@ -112,7 +122,7 @@ async def read_cluster(store: Store, *, by_quorum: bool = False) -> ClusterNodes
     """After a sync: what was answered to anybody before is in it. `by_quorum`: also if the server that answers has been
 
     cut off from the others and does not know it yet; that takes a transaction. Raises ForeignStore for what is no
-    cluster's store, PenstockError for a node with garbage.
+    cluster's store, PenstockError for garbage in a node that is no topic's.
     """
     await store.sync()
     identity = await identity_of(store)
@@ -124,15 +134,20 @@ async def read_cluster(store: Store, *, by_quorum: bool = False) -> ClusterNodes
     topic_nodes = await _read_all(store, [topic_path(name) for name in names])
     config_nodes = await _read_all(store, [topic_config_path(name) for name in names])
     topics, unfinished = [], []
+    unreadable: dict[str, PenstockError] = {}
     for name, topic_node, config_node in zip(names, topic_nodes, config_nodes, strict=True):
         if topic_node is None:
             continue
-        row = topic_row_of(name, topic_node, config_node)
+        try:
+            row = topic_row_of(name, topic_node, config_node)
+        except PenstockError as error:
+            unreadable[name] = error
+            continue
         if row.partition_count:
             topics.append(row)
         else:
             unfinished.append(name)
-    partitions = await _read_partitions(store, topics)
+    partitions = await _read_partitions(store, topics, unreadable)
     # One that is being removed while this is read.
     missing = {topic.name: topic.partition_count for topic in topics}
     for partition in partitions:
@@ -141,7 +156,7 @@ async def read_cluster(store: Store, *, by_quorum: bool = False) -> ClusterNodes
     partitions = [partition for partition in partitions if not missing[partition.topic]]
     version = -1 if epoch is None else epoch.version
     number = NO_EPOCH if epoch is None else CONTROLLER_EPOCH_STATE.decode(epoch.data, CONTROLLER_EPOCH).epoch
-    return ClusterNodes(version, brokers, topics, partitions, unfinished, identity.cluster_id, number)
+    return ClusterNodes(version, brokers, topics, partitions, unfinished, identity.cluster_id, number, unreadable)
 
 
 async def read_registrations(store: Store) -> dict[int, tuple[int, Registration]]:
@@ -175,13 +190,21 @@ async def _read_brokers(store: Store) -> dict[int, BrokerView]:
     return brokers
 
 
-async def _read_partitions(store: Store, topics: Sequence[TopicRow]) -> list[PartitionRow]:
+async def _read_partitions(
+    store: Store, topics: Sequence[TopicRow], unreadable: dict[str, PenstockError]
+) -> list[PartitionRow]:
     wanted = [(topic, number) for topic in topics for number in range(topic.partition_count)]
     nodes = await _read_all(store, [partition_path(topic.name, number) for topic, number in wanted])
     rows = []
     for (topic, number), node in zip(wanted, nodes, strict=True):
-        if node is not None:
+        if node is None:
+            continue
+        try:
             state = PARTITION.decode(node.data, partition_path(topic.name, number))
+        except PenstockError as error:
+            # So it has fewer than it should have, and is left out.
+            unreadable[topic.name] = error
+        else:
             rows.append(PartitionRow(topic.name, topic.topic_id, number, state, node.version))
     return rows
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from penstock.cluster.core.delta import Delta, PartitionRow, TopicRow
@@ -32,17 +32,20 @@ class KnownTopics:
     def get(self, name: str) -> KnownTopic | None:
         return self._topics.get(name)
 
-    def lacking(self, topics: Iterable[TopicRow]) -> list[str]:
+    def lacking(self, topics: Iterable[TopicRow], unreadable: Iterable[str] = ()) -> list[str]:
         """Names of topics that are known and not among these."""
-        there = {topic.name for topic in topics}
+        there = {topic.name for topic in topics}.union(unreadable)
         return [name for name in self._topics if name not in there]
 
-    def replace_all(self, topics: Iterable[TopicRow], partitions: Iterable[PartitionRow]) -> list[str]:
+    def replace_all(
+        self, topics: Iterable[TopicRow], partitions: Iterable[PartitionRow], unreadable: Container[str] = ()
+    ) -> list[str]:
         """Everything that there is, as it was read. The names of topics that are gone.
 
-        What is known already may be newer than the read: it stays.
+        What is known already may be newer than the read: it stays. So does what is there and could not be understood.
         """
-        before, self._topics = self._topics, {}
+        before = self._topics
+        self._topics = {name: known for name, known in before.items() if name in unreadable}
         for topic in topics:
             known = before.get(topic.name)
             if known is None or known.row.generation < topic.generation:
