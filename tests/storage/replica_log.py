@@ -14,7 +14,7 @@ from penstock.errors import PenstockError, Problem
 from penstock.storage.journal import Journal
 from penstock.storage.replica_append import append_replicated
 from penstock.storage.restart import restart_at
-from penstock.wire.batch import stamp
+from penstock.wire.batch import read_header, stamp
 from penstock.wire.received_batches import received_batches
 
 
@@ -72,6 +72,8 @@ class ReplicaLog(JournaledLog):
             self.failed = self.log.failure is not None
         else:
             assert self.log.end_offset == offset
+            for each in sent:
+                assert self.log.epochs.epoch_of(each.base_offset) == read_header(each.content).leader_epoch
         self.sent = {base: each for base, each in self.sent.items() if base < self.log.end_offset}
         self.sequences = {entry.producer_id: entry.last_sequence for entry in self.log.producers()}
 

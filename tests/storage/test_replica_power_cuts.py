@@ -19,6 +19,7 @@ MANY = st.lists(
     min_size=1,
     max_size=12,
 )
+ENDS = st.sampled_from(["no", "kill", "cut"])
 GAPS = st.lists(st.sampled_from([0, 0, 0, 1, 5, 300]), min_size=1, max_size=4)
 
 
@@ -46,11 +47,22 @@ class ReplicasUnderFire(JournalUnderFire):
         if then_flush:
             self.flush()
 
-    @rule(which=WHICH, epochs=st.integers(0, 3), then_checkpoint=st.booleans())
-    def lead_and_write_nothing(self, which: int, epochs: int, then_checkpoint: bool) -> None:
-        self.replicas[which].lead_and_write_nothing(epochs)
-        if then_checkpoint:
+    @rule(which=WHICH, epochs=st.integers(0, 3), checkpoint=st.booleans(), batches=BATCHES, gaps=GAPS, ends=ENDS)
+    def lead_and_write_nothing(
+        self, which: int, epochs: int, checkpoint: bool, batches: list[tuple[int, int, int]], gaps: list[int], ends: str
+    ) -> None:
+        """And follow again, one whose next records are older than that."""
+        replica = self.replicas[which]
+        replica.replicate(batches, 0, gaps)
+        replica.lead_and_write_nothing(epochs)
+        if checkpoint:
             self.sync(which, checkpoint=True)
+        replica.replicate(batches, 0, gaps)
+        self.flush()
+        if ends == "kill":
+            self.kill()
+        elif ends == "cut":
+            self.power_cut(0, None)
 
     @rule(which=WHICH, turns=st.lists(st.tuples(BATCHES, GAPS), min_size=1, max_size=8), seed=st.integers(0, 2**32))
     def following_up_to_a_cut(
