@@ -107,7 +107,10 @@ class Topics:
                 row = await changes.create(new.name, replicas, new.config)
                 # What was committed exists, also if it could not be opened here: others may have written to it by
                 # now. This broker tries again, and says in its health why it could not.
-                await changes.applied()
+                failures = await changes.applied()
+                if new.name in failures and (self._image.node_id,) in replicas:
+                    text = f"{new.name} was made, but cannot be used before its files can: {failures[new.name]}"
+                    return Refused(Problem.STORAGE_FAILED, text)
                 return self._image.topic(row.name) or self._preview(new, replicas, row.topic_id)
             except PenstockError as error:
                 return Refused.by(error)
