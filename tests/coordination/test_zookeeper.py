@@ -8,6 +8,7 @@ import gc
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -296,3 +297,27 @@ def test_an_ensemble_loses_its_leader_and_the_session_goes_on() -> None:
 
     with zookeeper(3) as running:
         with_zookeeper(running.settings("/ensemble"), use)
+
+
+def test_an_event_loop_that_stands_still_loses_its_session(chroot_settings: CoordinationSettings) -> None:
+    """As on a disk that hangs. Its thread could keep the session for ever, and nobody would lead instead."""
+
+    async def is_gone(store: ZooKeeperStore) -> bool:
+        gone = asyncio.Event()
+        store.watch("/here", lambda _: gone.set())
+        while await store.read("/here") is not None:
+            await gone.wait()
+            gone.clear()
+        return True
+
+    async def use(store: ZooKeeperStore) -> None:
+        states: list[SessionState] = []
+        store.watch_session(states.append)
+        await store.commit([Create("/here", b"", ephemeral=True)])
+        with ThreadPoolExecutor(1) as others:
+            # In the loop's own thread.
+            assert others.submit(with_zookeeper, chroot_settings, is_gone).result(timeout=30)
+        await until(lambda: states[-2:] == [LOST, CONNECTED])
+        assert await store.commit([Create("/here", b"", ephemeral=True)]) == [0]
+
+    with_zookeeper(replace(chroot_settings, session_timeout_ms=500), use)

@@ -6,6 +6,8 @@ kazoo is made for callers that block. What is changed here, in its own terms (so
 - It wakes its thread with a byte per request through a socket that fills up, and writes one at a time. Here one wake
   and one write serve all that wait.
 - It knows only watches that fire once, one per node. Here watch events go to one callback, whichever kind they are.
+- It keeps a session alive as long as its own thread runs. Here an event loop that stands still, as on a disk that
+  hangs, loses its session: others can lead then.
 - A server that stands still takes it two thirds of the session to notice, and then it may ask the same one again.
 """
 
@@ -33,6 +35,7 @@ from kazoo.retry import KazooRetry
 
 from penstock.config.coordination import CoordinationSettings
 from penstock.coordination.interface import SessionState
+from penstock.coordination.pulse import Pulse
 from penstock.units import MIB
 
 logger = logging.getLogger(__name__)
@@ -50,6 +53,8 @@ _PATIENCE = 0.75
 _FIRST_RETRY, _LAST_RETRY = 0.05, 1.0
 # A server that does not answer must not hold up a stop; the session then ends by its time-out.
 _STOP_SECONDS = 3.0
+# Between two looks whether somebody stops it, while the event loop stands still.
+_LOOK_SECONDS = 1.0
 
 _STATES = {
     KazooState.CONNECTED: SessionState.CONNECTED,
@@ -230,6 +235,15 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
             client.wake()
         self._write(packets, connect_timeout)
 
+    def _send_ping(self, connect_timeout: float) -> None:
+        """About four in the time of a session. Without them the server ends it; so does nothing that is done here."""
+        client = self.client
+        if not client.pulse.look():
+            logger.error("zookeeper.event.loop.stands.still", extra={"do": "see what it waits for, such as a disk"})
+            while not client.pulse.wait(_LOOK_SECONDS) and not client._stopped.is_set():
+                pass
+        super()._send_ping(connect_timeout)
+
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
         event, _ = Watch.deserialize(buffer, offset)
         self.client.on_event(event.path)
@@ -246,6 +260,7 @@ class _Client(KazooClient):  # type: ignore[misc]
         self.generation = 0
         self.trouble = ""
         self.inbox = inbox
+        self.pulse = Pulse(inbox.put)
         self._calls = calls
         super().__init__(
             hosts=",".join(map(str, servers)),
