@@ -251,3 +251,19 @@ def test_records_of_a_compacted_topic_are_not_deleted_by_offset() -> None:
         assert isinstance(refused, Refused) and refused.problem is Problem.POLICY_VIOLATION
 
     alive(PowerCutDisk(), use)
+
+
+def test_while_files_of_a_deleted_topic_go_other_changes_are_carried_out() -> None:
+    async def use(running: Cluster) -> None:
+        await running.made("old")
+        running.node.disk.directories_may_go.clear()
+        try:
+            assert isinstance(await running.topics.delete("old"), TopicImage)
+            await running.made("old")
+            assert values_in(running.partition("old")) == []
+        finally:
+            running.node.disk.directories_may_go.set()
+        await asyncio.get_running_loop().run_in_executor(running.node.pool, running.node.replicas.logs.sweep)
+        assert running.node.disk.list_directory("/data/deleted") == []
+
+    alive(PowerCutDisk(), use)

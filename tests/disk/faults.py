@@ -118,6 +118,9 @@ class FaultyDisk:
         self.removals_may_run = threading.Event()
         self.removals_may_run.set()
         self.being_removed: list[str] = []
+        # And for removing directories with all that is in them.
+        self.directories_may_go = threading.Event()
+        self.directories_may_go.set()
 
     # What a test does to it
 
@@ -204,6 +207,7 @@ class FaultyDisk:
             self.room.give(size)
 
     def remove_directory(self, path: str) -> None:
+        self.directories_may_go.wait()
         with self.operation("remove_directory", path):
             self._disk.remove_directory(path)
 

@@ -41,6 +41,7 @@ class LocalLogs:
         self._pool = pool
         self.upkeep = upkeep
         self._clock = clock
+        self._will_sweep = False
 
     @property
     def path(self) -> str:
@@ -94,13 +95,25 @@ class LocalLogs:
         if keep:
             remove = partial(self._set_aside, topic)
         elif indexes is None:
-            remove = partial(self._directories.remove_topic, topic)
+            remove = partial(self._directories.remove_topic, topic, sweep=False)
         else:
-            remove = partial(self._directories.remove_partitions, topic, indexes)
+            remove = partial(self._directories.remove_partitions, topic, indexes, sweep=False)
         try:
             await asyncio.get_running_loop().run_in_executor(self.upkeep, remove)
         except OSError as error:
             logger.warning("topic.files.kept", extra={"topic": topic, "why": str(error), "do": "see to the disk"})
+        self._sweep_soon()
+
+    def _sweep_soon(self) -> None:
+        """Nobody waits for it: whoever follows the metadata hears of other leaders meanwhile."""
+        if not self._will_sweep:
+            self._will_sweep = True
+            asyncio.get_running_loop().run_in_executor(self._pool, self._sweep_now)
+
+    def _sweep_now(self) -> None:
+        # What is removed from here on needs another one.
+        self._will_sweep = False
+        self.sweep()
 
     def _set_aside(self, topic: str) -> None:
         where = self._directories.set_aside(topic, self._clock.now_ms() + KEPT_MS)

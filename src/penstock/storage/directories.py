@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
@@ -43,6 +44,7 @@ class PartitionDirectories:
         self._deleted = f"{data_directory}/deleted"
         # Topics all of whose names are known to be on disk. Whoever made what is there may have been killed before.
         self._named: set[str] = set()
+        self._sweeping = threading.Lock()
         disk.make_directory(self._topics)
         disk.make_directory(self._deleted)
         # In a directory that we may not look into we have made none.
@@ -92,8 +94,11 @@ class PartitionDirectories:
     def space(self) -> Space:
         return self.disk.space(self.path)
 
-    def remove_topic(self, topic: str) -> None:
-        """All its partitions, whichever id they have; gone for good when this returns."""
+    def remove_topic(self, topic: str, *, sweep: bool = True) -> None:
+        """All its partitions, whichever id they have; gone for good when this returns. Files can take long to go:
+
+        without `sweep` it is left to whoever calls that.
+        """
         directory = f"{self._topics}/{topic}"
         self._named.discard(topic)
         if not self.disk.exists(directory):
@@ -101,7 +106,8 @@ class PartitionDirectories:
         self.disk.rename(directory, f"{self._deleted}/{uuid4().hex}")
         self.disk.sync_directory(self._topics)
         self.disk.sync_directory(self._deleted)
-        self.sweep()
+        if sweep:
+            self.sweep()
 
     def set_aside(self, topic: str, until_ms: int) -> str | None:
         """All its partitions, for `sweep` to delete then; where they are until that, or None if there are none."""
@@ -117,7 +123,7 @@ class PartitionDirectories:
         self.disk.sync_directory(self._topics)
         return f"{kept}/{topic}"
 
-    def remove_partitions(self, topic: str, partitions: Iterable[int]) -> None:
+    def remove_partitions(self, topic: str, partitions: Iterable[int], *, sweep: bool = True) -> None:
         """Some of them; gone for good when this returns. The topic's id stays, also if it was the last one."""
         directory = f"{self._topics}/{topic}"
         for partition in partitions:
@@ -127,17 +133,19 @@ class PartitionDirectories:
         if self.disk.exists(directory):
             self.disk.sync_directory(directory)
         self.disk.sync_directory(self._deleted)
-        self.sweep()
+        if sweep:
+            self.sweep()
 
     def sweep(self, now_ms: int | None = None) -> None:
         """Deletes what was set aside, also by a process that died before it had finished. What is to be kept for some
 
         time is left alone without a time.
         """
-        for name in self.disk.list_directory(self._deleted):
-            until = name.removeprefix(_KEPT_PREFIX).partition("-")[0] if name.startswith(_KEPT_PREFIX) else ""
-            if not until.isdecimal() or (now_ms is not None and int(until) <= now_ms):
-                self.disk.remove_directory(f"{self._deleted}/{name}")
+        with self._sweeping:
+            for name in self.disk.list_directory(self._deleted):
+                until = name.removeprefix(_KEPT_PREFIX).partition("-")[0] if name.startswith(_KEPT_PREFIX) else ""
+                if not until.isdecimal() or (now_ms is not None and int(until) <= now_ms):
+                    self.disk.remove_directory(f"{self._deleted}/{name}")
 
     def _id_of(self, topic: str) -> UUID | None:
         """None if it is missing or damaged."""
