@@ -24,8 +24,8 @@ from penstock.coordination.paths import (
 )
 
 
-def registration(directory: int, clean: bool = True) -> Registration:
-    return Registration("localhost", 9092, "machine", None, UUID(int=directory), clean)
+def registration(directory: int, clean: bool = True, unsynced: bool = False) -> Registration:
+    return Registration("localhost", 9092, "machine", None, UUID(int=directory), clean, unsynced)
 
 
 class StoreModel:
@@ -35,9 +35,11 @@ class StoreModel:
         self.topics: dict[str, tuple[UUID, TopicSettings]] = {}
         self._epochs = 0
 
-    def register(self, node_id: int, directory: int | None = None, clean: bool = True) -> BrokerRegistered:
+    def register(
+        self, node_id: int, directory: int | None = None, clean: bool = True, unsynced: bool = False
+    ) -> BrokerRegistered:
         self._epochs += 1
-        row = registration(node_id if directory is None else directory, clean)
+        row = registration(node_id if directory is None else directory, clean, unsynced)
         self.registrations[node_id] = (self._epochs, row)
         return BrokerRegistered(node_id, self._epochs, row)
 

@@ -48,6 +48,15 @@ def test_an_unclean_stop_costs_the_membership_where_it_is_not_synced() -> None:
     assert (store.state("t").leader, store.state("t").isr) == (2, (2, 3))
 
 
+def test_it_costs_that_too_where_only_the_broker_itself_did_not_sync() -> None:
+    """Its default was another than the controller's: a change of it that has not come to all brokers yet."""
+    store = cluster(ACKED, 1, 2, 3)
+    store.tell(store.register(1, clean=False))
+    assert store.state("t").isr == (1, 2, 3)
+    store.tell(store.register(3, clean=False, unsynced=True))
+    assert store.state("t").isr == (1, 2)
+
+
 def test_who_is_eligible_loses_that_too() -> None:
     store = cluster(OS, 1, 2)
     store.tell(store.lose(2))

@@ -1,14 +1,17 @@
 """Every life of a broker leads in an epoch of its own; whether the one before ended cleanly is known."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from tests.disk.faults import FaultyDisk
+from tests.disk.power import PowerCutDisk
 
 import penstock.testing
 from penstock.disk.local import LocalDisk
+from penstock.node.last_stop import LastStop
 
 
 def epoch_after_writing(node: penstock.testing.TestNode) -> int:
@@ -68,3 +71,21 @@ def test_what_a_crash_left_of_a_change_to_the_metadata_is_said(
         pass
     (said,) = [record for record in caplog.records if record.getMessage() == "store.recovered"]
     assert vars(said)["torn_bytes"] == 5 and "never answered" in vars(said)["why"]
+
+
+def test_what_a_run_acknowledged_unsynced_is_known_until_a_clean_stop() -> None:
+    """Whatever the runs after it do."""
+    disk = PowerCutDisk()
+    disk.make_directory("/data")
+
+    def life(flush_policy: str, *, stops_cleanly: bool = False) -> bool:
+        last_stop = LastStop(disk, "/data")
+        last_stop.forget(flush_policy)
+        if stops_cleanly:
+            last_stop.mark_clean()
+        else:
+            disk.cut_power(Random(1))
+        return last_stop.was_unsynced
+
+    assert [life("acked"), life("os"), life("acked"), life("acked", stops_cleanly=True)] == [False, False, True, True]
+    assert [life("acked"), life("acked")] == [False, False]

@@ -86,6 +86,8 @@ class Registration(msgspec.Struct, frozen=True):
     # not admitted after it. So a broker that begins after an unclean stop says False until it has been admitted, also
     # when its session ends meanwhile, and also in its next life.
     clean: bool
+    # If not: what it acknowledged may have been on no disk by its own default (flush.policy=os), whatever others have.
+    unsynced: bool = False
 
 
 class BrokerState(msgspec.Struct, frozen=True):

@@ -159,7 +159,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         for failure in (await cluster.metadata.load().wait()).values():
             raise failure
         journal.start()
-        last_stop.forget()
+        last_stop.forget(settings.log.flush_policy)
         await replicas.remove_strangers({topic.name for topic in image.topics()})
         await stack.enter_async_context(Housekeeping(replicas, flusher, upkeep, clock).running())
         await stack.enter_async_context(Cleaner(replicas, flusher, upkeep, clock).running())
@@ -170,7 +170,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         gate = _gate(cluster, handlers_of(parts, settings), broker_metrics, Pressure(memory.pressure))
         kafka = await stack.enter_async_context(listen(listener, gate, connections))
         stack.push_async_callback(_calm, cluster, connections)
-        registration = registration_of(settings, kafka, joined.directory_id, last_stop.was_clean)
+        registration = registration_of(settings, kafka, joined.directory_id, last_stop)
         await stack.enter_async_context(cluster.joined(registration))
         gate.open()
         health.watch("cluster", lambda: cluster.trouble)

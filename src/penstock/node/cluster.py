@@ -39,6 +39,7 @@ from penstock.coordination.interface import SessionState, Store
 from penstock.coordination.paths import Registration
 from penstock.errors import PenstockError, Problem
 from penstock.later import Later, gather
+from penstock.node.last_stop import LastStop
 from penstock.rpc.core.unanswered import Unanswered
 from penstock.rpc.peers import Peers, Purpose
 
@@ -248,10 +249,11 @@ def _no_log_end(topic: str, partition: int) -> LogEnd | None:
     return None
 
 
-def registration_of(settings: Settings, kafka: Address, directory_id: UUID, clean: bool) -> Registration:
+def registration_of(settings: Settings, kafka: Address, directory_id: UUID, last_stop: LastStop) -> Registration:
     """Without a host of its own a lone broker is where the client reached it; others need to be told where it is."""
     advertised, machine = settings.network.advertised_listener, platform.node()
     host, port = advertised.host, advertised.port
     if not host and not settings.coordination.coordination.is_embedded:
         host, port = (machine if kafka.host in ("0.0.0.0", "::") else kafka.host), kafka.port
-    return Registration(host, port, machine, settings.node.rack or None, directory_id, clean)
+    rack, clean, unsynced = settings.node.rack or None, last_stop.was_clean, last_stop.was_unsynced
+    return Registration(host, port, machine, rack, directory_id, clean, unsynced)

@@ -14,6 +14,8 @@ from penstock.disk.interface import Disk
 logger = logging.getLogger(__name__)
 
 _NAME = "stopped-cleanly"
+# Beside it, from the first run with flush.policy=os on until a clean stop: other runs after it do not take it back.
+_UNSYNCED_NAME = "acknowledged-unsynced"
 
 
 class LastStop:
@@ -21,10 +23,15 @@ class LastStop:
         self._disk = disk
         self._data_dir = data_dir
         self._path = os.path.join(data_dir, _NAME)
+        self._unsynced_path = os.path.join(data_dir, _UNSYNCED_NAME)
         self.was_clean = disk.exists(self._path)
+        self.was_unsynced = not self.was_clean and disk.exists(self._unsynced_path)
 
-    def forget(self) -> None:
-        """From here on only a clean stop counts. Blocking."""
+    def forget(self, flush_policy: str) -> None:
+        """From here on only a clean stop counts. `flush_policy`: of this run, for topics that do not say. Blocking."""
+        if flush_policy == "os":
+            self._disk.open(self._unsynced_path, create=True).close()
+            self._disk.sync_directory(self._data_dir)
         if self.was_clean:
             self._disk.remove(self._path)
             self._disk.sync_directory(self._data_dir)
@@ -34,5 +41,7 @@ class LastStop:
         try:
             self._disk.open(self._path, create=True).close()
             self._disk.sync_directory(self._data_dir)
+            if self._disk.exists(self._unsynced_path):
+                self._disk.remove(self._unsynced_path)
         except OSError as error:
             logger.warning("node.stop.unmarked", extra={"why": str(error)})

@@ -54,7 +54,7 @@ class Admission:
         is_empty = broker.state is None or broker.state.directory_id != broker.registration.directory_id
         if is_empty:
             state = without(state, self.node_id, keeps_doubtful=False)
-        elif not broker.registration.clean and settings.acknowledges_unsynced:
+        elif not broker.registration.clean and (settings.acknowledges_unsynced or broker.registration.unsynced):
             state = without(state, self.node_id, keeps_doubtful=True)
         # Whoever led was an earlier life: it may have lost records that others have under the same epoch.
         new_life = state.leader == self.node_id
