@@ -59,6 +59,19 @@ async def test_a_broker_whose_port_refuses_is_dead() -> None:
 
 
 @on_loop
+async def test_one_that_the_controller_does_not_find_dead_is_trusted_again() -> None:
+    """Something on the way has refused for it."""
+    async with world() as here:
+        async with listening() as listener:
+            served = await here.connect(listener)
+        served.reset()
+        while not here.dead:
+            await asyncio.sleep(0.001)
+        here.clock.advance(60_000)
+        assert (here.image.doubted, here.deaths.found) == (set(), {})
+
+
+@on_loop
 async def test_a_listener_that_outlives_its_connections_for_a_moment_is_asked_again() -> None:
     """The kernel closes what a killed process had in some order: the port may be the last to go."""
     async with world() as here:

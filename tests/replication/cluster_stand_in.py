@@ -54,6 +54,9 @@ class NoFetchers:
     def leave(self, partition: Partition) -> None:
         """It was not fetched for."""
 
+    def cut(self, partition: Partition, offset: int) -> None:
+        """It would stay as it is: nobody has what is missing."""
+
     def go_on(self, partition: Partition) -> None:
         """There is nothing to fetch."""
 

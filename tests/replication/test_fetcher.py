@@ -18,8 +18,6 @@ from penstock.errors import Problem, Refused
 
 OS = LogSettings(flush_policy="os")
 WAIT_MS = 10_000
-
-
 PATIENT = ReplicationSettings(replica_fetch_wait_max_ms=10_000, replica_lag_time_max_ms=30_000)
 
 
@@ -146,6 +144,44 @@ def test_a_follower_that_lost_power_comes_back_and_catches_up() -> None:
         await cluster.until_same(1, 2)
 
     run(2, use)
+
+
+def test_a_follower_that_a_power_cut_left_a_hole_is_out_of_the_isr_until_it_has_all_of_it_again() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1, 2))
+        for seed in range(100):
+            for _ in range(10):
+                assert await cluster[1].write(bytes(20_000)).wait() is None
+            await cluster.until_same(1, 2)
+            version = cluster.nodes[0].version
+            await cluster[2].kill(Random(seed))
+            await cluster[2].start()
+            has_hole = cluster[2].partition.log.recovery.hole_offset is not None
+            await cluster.until_same(1, 2)
+            if has_hole:
+                await cluster.until(lambda: cluster.nodes[0].state.isr == (1, 2))
+                assert cluster.nodes[0].version == version + 2, "it went and came"
+                return
+        raise AssertionError("no power cut left a hole")
+
+    run(2, use, OS)
+
+
+def test_a_leader_keeps_what_is_behind_a_hole() -> None:
+    async def use(cluster: Cluster) -> None:
+        await cluster.decide(led_by(1, 1))
+        for seed in range(100):
+            for _ in range(10):
+                assert await cluster[1].write(bytes(20_000)).wait() is None
+            await cluster[1].kill(Random(seed))
+            await cluster[1].start()
+            log = cluster[1].partition.log
+            if log.hole_offset is not None:
+                assert log.end_offset > log.hole_offset
+                return
+        raise AssertionError("no power cut left a hole")
+
+    run(1, use, OS)
 
 
 def test_a_follower_behind_the_start_of_the_leader_begins_anew_there() -> None:
@@ -319,8 +355,8 @@ def test_what_is_moved_here_comes_no_faster_than_it_may(
         seconds, size = loop.time() - began, cluster[2].partition.log.size_bytes
         assert size >= 200_000
         assert size <= rate * seconds * 1.2 + settings.replica_fetch_max_bytes
-        # Now it is a replica like any other.
-        await cluster.decide(type(state)(1, 1, (1, 2), (1, 2)))
+        # Now it is a replica like any other, also as long as its move has not ended.
+        await cluster.decide(type(state)(1, 1, (1, 2), (1, 2), adding=(2,), throttled_rate=RATE))
         began = loop.time()
         for _ in range(50):
             committed = cluster[1].write(b"y" * 20_000)

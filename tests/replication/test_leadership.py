@@ -86,6 +86,18 @@ def test_a_member_counts_until_its_removal_is_recorded() -> None:
     assert leader.high_watermark == 11
 
 
+def test_a_member_that_has_lost_what_is_committed_leaves_at_once_and_comes_back_when_it_has_it() -> None:
+    leader = Leader(state(1, 2), high_watermark=8)
+    leader.fetch(2, 10)
+    assert leader.high_watermark == 10
+    leader.live[2] = 112
+    proposal = leader.fetch(2, 7, broker_epoch=112)
+    assert proposal is not None and proposal.isr == (Member(1),)
+    leader.answer(proposal, Altered(state(1), 8))
+    back = leader.fetch(2, 10, broker_epoch=112)
+    assert back is not None and back.isr == (Member(1), Member(2, 112))
+
+
 def test_a_follower_that_is_about_to_join_is_waited_for() -> None:
     leader = Leader(state(1))
     leader.core.is_suspended = True

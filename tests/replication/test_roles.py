@@ -41,6 +41,9 @@ class Followed:
     def leave(self, partition: Partition) -> None:
         self.leaders.pop(partition, None)
 
+    def cut(self, partition: Partition, offset: int) -> None:
+        """No log here has one."""
+
     def go_on(self, partition: Partition) -> None:
         self.went_on += 1
 
@@ -153,6 +156,15 @@ def test_without_a_leader_it_has_no_role() -> None:
     broker.learn(NO_LEADER, EPOCH + 1, ())
     assert (broker.partition.following, broker.fetching.leaders) == (None, {})
     assert not broker.partition.may_be_read(as_closest=True)
+
+
+def test_a_follower_does_not_stand_still_for_a_controller_that_does_not_know_its_leader() -> None:
+    broker = Broker()
+    broker.learn(2, EPOCH, (1, 2))
+    assert not broker.roles.stand_still(broker.partition)
+    assert broker.partition.following is not None
+    broker.learn(-1, EPOCH + 1, ())
+    assert broker.roles.stand_still(broker.partition)
 
 
 def test_an_older_state_that_comes_late_changes_nothing() -> None:

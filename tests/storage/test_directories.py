@@ -74,6 +74,21 @@ def test_a_removed_topic_stays_removed_after_a_power_cut() -> None:
     assert [row.topic for row in PartitionDirectories(disk, "/data").existing()] == ["orders.v2"]
 
 
+def test_partitions_that_are_set_aside_can_be_had_back_until_their_time_has_come() -> None:
+    disk = PowerCutDisk()
+    directories = PartitionDirectories(disk, "/data")
+    path = directories.claim("orders", OLD, [0, 1])[1]
+    replace_atomically(disk, f"{path}/records", b"old")
+    kept = directories.set_partitions_aside("orders", [1], until_ms=1000)
+    disk.cut_power(Random(2))
+    directories = PartitionDirectories(disk, "/data")
+    directories.sweep(999)
+    assert [row.partition for row in directories.existing()] == [0]
+    assert read_whole(disk, f"{kept}/partition-1/records") == b"old"
+    directories.sweep(1000)
+    assert disk.list_directory("/data/deleted") == []
+
+
 def test_what_an_interrupted_removal_left_is_swept_up() -> None:
     disk = PowerCutDisk()
     directories = PartitionDirectories(disk, "/data")

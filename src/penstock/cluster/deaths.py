@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 AGAIN_AFTER_MS = (20, 50, 100, 200, 400, 800)
 # A broker that listens after so many of them has lost a connection and nothing else, as it seems.
 _DOUBTED_TIMES = 3
+# Who was found dead is so by decision of the controller well before that, or it was the network that refused.
+_BELIEVED_MS = 15_000
 
 
 class Deaths:
@@ -51,6 +53,7 @@ class Deaths:
                 self._probing.discard(node_id)
                 logger.warning("broker.found.dead", extra={"broker": node_id, "broker_epoch": broker_epoch})
                 self.found[node_id] = broker_epoch
+                self._clock.call_at(self._clock.now_ms() + _BELIEVED_MS, partial(self._forget, node_id, broker_epoch))
                 self._when_dead(node_id, broker_epoch)
                 return
             if outcome is None and again_after_ms == AGAIN_AFTER_MS:
@@ -64,3 +67,8 @@ class Deaths:
             self._probing.discard(node_id)
 
         peers.probe(node_id).when_done(probed)
+
+    def _forget(self, node_id: int, broker_epoch: int) -> None:
+        if self.found.get(node_id) == broker_epoch and node_id not in self._probing:
+            del self.found[node_id]
+            self._image.trust(node_id)

@@ -116,6 +116,9 @@ class Showing:
             except PenstockError as error:
                 failures[name], self.failures[name] = error, str(error)
                 logger.error("topic.not.opened", extra={"topic": name, "why": str(error)})
+                if before is not None and before.id == image.id:
+                    # Who leads what of the rest is no secret.
+                    self._image.put(image)
                 continue
             self.failures.pop(name, None)
             self._image.put(image)

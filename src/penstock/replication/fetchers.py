@@ -60,6 +60,9 @@ class Fetchers:
         fetcher.introduce(self._image.node_id, self._image.agreed_epoch)
         fetcher.add(partition)
 
+    def cut(self, partition: Partition, offset: int) -> None:
+        self._logs.cut(partition, offset)
+
     def leave(self, partition: Partition) -> None:
         fetcher = self._of.pop(partition, None)
         if fetcher is not None:

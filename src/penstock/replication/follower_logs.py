@@ -51,6 +51,11 @@ class FollowerLogs:
         # What was said of a partition last: it is tried again and again, and once is enough said.
         self._complaints: dict[Partition, str] = {}
 
+    def cut(self, partition: Partition, offset: int) -> None:
+        where = {"topic": partition.topic, "partition": partition.index, "offset": offset}
+        logger.warning("log.cut", extra={**where, "why": "records are missing there, and come again from the leader"})
+        self._settle(partition, partial(partition.log.truncate_to, offset))
+
     def silent(self, partition: Partition, following: Following, fetch: Fetch) -> None:
         """There was nothing new about it."""
         if partition.following is following:

@@ -74,10 +74,6 @@ class LocalLogs:
                 if log.recovery.noteworthy:
                     what = str(log.recovery)
                     logger.warning("log.recovered", extra={"topic": topic.name, "partition": index, "what": what})
-                hole_offset = log.recovery.hole_offset
-                if hole_offset is not None and len(topic.partitions[index].replicas) > 1:
-                    # To follow from behind it would acknowledge what is missing. Another replica has it, and the rest.
-                    log.truncate_to(hole_offset)
         except PenstockError:
             for log in logs:
                 log.abandon()
@@ -118,8 +114,11 @@ class LocalLogs:
     def _set_aside(self, topic: str) -> None:
         where = self._directories.set_aside(topic, self._clock.now_ms() + KEPT_MS)
         if where is not None:
-            extra = {"topic": topic, "where": where, "minutes": KEPT_MS // MINUTE_MS}
-            logger.warning("topic.set.aside", extra={**extra, "why": "the cluster does not have it any more"})
+            self._tell_kept(topic, where, "the cluster does not have it any more")
+
+    def _tell_kept(self, topic: str, where: str, why: str) -> None:
+        extra = {"topic": topic, "where": where, "minutes": KEPT_MS // MINUTE_MS}
+        logger.warning("topic.set.aside", extra={**extra, "why": why})
 
     def sweep(self) -> None:
         """In a pool: what was set aside for long enough."""
@@ -143,5 +142,6 @@ class LocalLogs:
             if topic not in known:
                 self._set_aside(topic)
             elif strangers := partitions - known[topic]:
-                self._directories.remove_partitions(topic, strangers)
+                where = self._directories.set_partitions_aside(topic, strangers, self._clock.now_ms() + KEPT_MS)
+                self._tell_kept(topic, where, f"partitions {sorted(strangers)} have their replicas elsewhere")
         self._directories.sweep(self._clock.now_ms())

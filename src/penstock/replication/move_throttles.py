@@ -45,7 +45,8 @@ class MoveThrottles:
         own, state = self._own_throttle(now_ms), partition.state
         if own is None and not state.throttled_rate:
             return ()
-        is_moved = replica in state.adding
+        # One that is in sync is waited for by acks=all, also while others of the same move are not.
+        is_moved = replica in state.adding and replica not in state.isr
         if own is not None and not is_moved and (replica in state.isr or not self._is_named(partition, replica)):
             own = None
         throttles = () if own is None else (own,)

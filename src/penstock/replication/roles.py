@@ -33,6 +33,9 @@ class Fetching(Protocol):
 
     def leave(self, partition: Partition) -> None: ...
 
+    def cut(self, partition: Partition, offset: int) -> None:
+        """Its log, in the background. It is settled then."""
+
     def go_on(self, partition: Partition) -> None:
         """It may be that there is something to fetch now."""
 
@@ -131,6 +134,9 @@ class Roles:
         """A controller is told what the log has: it stays so until there is a leader. False: it cannot be told now."""
         if partition.leadership is not None or not partition.settled.is_set() or partition.log.failure is not None:
             return False
+        if partition.state.leader != NO_LEADER:
+            # Asked by one that is not the controller any more, or will be asked again.
+            return False
         self._neither(partition, _NO_LEADER)
         return True
 
@@ -169,12 +175,18 @@ class Roles:
 
     def _follow(self, partition: Partition) -> None:
         state = partition.state
+        hole_offset = partition.log.hole_offset
+        if hole_offset is not None and hole_offset >= partition.log.start_offset:
+            # From behind it, its first fetch would acknowledge what is missing. It follows when it is cut.
+            self._neither(partition, NOT_LEADING)
+            self._fetching.cut(partition, hole_offset)
+            return
         following = Following(
             state.leader,
             state.leader_epoch,
             partition.log,
             waits_for_sync=partition.waits_for_sync,
-            high_watermark=max(partition.high_watermark, partition.log.start_offset),
+            high_watermark=max(min(partition.high_watermark, partition.log.end_offset), partition.log.start_offset),
         )
         partition.follow(following, lambda: self._fetching.go_on(partition))
         self._fetching.follow(partition, state.leader)

@@ -115,13 +115,28 @@ class PartitionDirectories:
         self._named.discard(topic)
         if not self.disk.exists(directory):
             return None
-        kept = f"{self._deleted}/{_KEPT_PREFIX}{until_ms}-{uuid4().hex}"
-        self.disk.make_directory(kept)
+        kept = self._new_keep(until_ms)
         # Under its name, which may be as long as a name can be.
         self.disk.rename(directory, f"{kept}/{topic}")
         self.disk.sync_directory(kept)
         self.disk.sync_directory(self._topics)
         return f"{kept}/{topic}"
+
+    def set_partitions_aside(self, topic: str, partitions: Iterable[int], until_ms: int) -> str:
+        """Some of them that are there. The topic's id stays, also if it was the last one."""
+        directory, kept = f"{self._topics}/{topic}", f"{self._new_keep(until_ms)}/{topic}"
+        self.disk.make_directory(kept)
+        for partition in partitions:
+            name = f"{_PARTITION_PREFIX}{partition}"
+            self.disk.rename(f"{directory}/{name}", f"{kept}/{name}")
+        self.disk.sync_directory(kept)
+        self.disk.sync_directory(directory)
+        return kept
+
+    def _new_keep(self, until_ms: int) -> str:
+        kept = f"{self._deleted}/{_KEPT_PREFIX}{until_ms}-{uuid4().hex}"
+        self.disk.make_directory(kept)
+        return kept
 
     def remove_partitions(self, topic: str, partitions: Iterable[int], *, sweep: bool = True) -> None:
         """Some of them; gone for good when this returns. The topic's id stays, also if it was the last one."""

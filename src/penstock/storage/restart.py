@@ -89,6 +89,7 @@ def _forget_all(log: LogState) -> Sequence[Segment]:
     log.stage = None
     log.epochs, log.latest_epoch = LeaderEpochs(), None
     log.producer_states = ProducerStates()
+    log.hole_offset = None
     log.size_bytes = 0
     log.truncations += 1
     log.forget_tail()

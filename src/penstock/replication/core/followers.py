@@ -47,6 +47,10 @@ class Followers:
         end = follower.acknowledged_end
         return most is not None and end != UNKNOWN_OFFSET and self._log.end_offset - end > most
 
+    def has_lost(self, follower: Follower, high_watermark: int) -> bool:
+        """Of a member: all of them had what is committed, so its disk has not kept it."""
+        return UNKNOWN_OFFSET < follower.acknowledged_end < high_watermark
+
     def lags(self, follower: Follower, now_ms: int) -> bool:
         lag_ms = self.settings.replica_lag_time_max_ms
         return self.lags_by_messages(follower) or not follower.is_caught_up(self._log.end_offset, now_ms, lag_ms)

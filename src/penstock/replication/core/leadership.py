@@ -156,7 +156,11 @@ class Leadership:
         before = follower.acknowledged_end
         follower.fetched(fetch.offset, fetch.log_start, fetch.broker_epoch, self._log.end_offset, now_ms)
         proposal = None
-        if fetch.replica not in self._in_sync.maximal and self._may_join(follower, now_ms):
+        if fetch.replica not in self._in_sync.maximal:
+            if self._may_join(follower, now_ms):
+                proposal = self._propose(now_ms)
+        elif self._followers.has_lost(follower, self.high_watermark):
+            # Before anybody elects it.
             proposal = self._propose(now_ms)
         advanced = follower.acknowledged_end != before and self._advance(now_ms)
         if proposal is None:
@@ -245,7 +249,10 @@ class Leadership:
         wanted = {self.node_id}
         for replica, follower in followers.items():
             is_member = replica in in_sync.recorded
-            stays = is_member and (self.is_resigning or not self._followers.lags(follower, now_ms))
+            is_fit = not (
+                self._followers.lags(follower, now_ms) or self._followers.has_lost(follower, self.high_watermark)
+            )
+            stays = is_member and (self.is_resigning or is_fit)
             if stays or (not is_member and self._may_join(follower, now_ms)):
                 wanted.add(replica)
         # Of what is in doubt the next version is the end, so it is asked for even if nothing else would change. It ends
