@@ -57,6 +57,7 @@ class Problem(Enum):
     INVALID_SESSION_TIMEOUT = auto()
     INVALID_COMMIT_OFFSET_SIZE = auto()
     OFFSET_METADATA_TOO_LARGE = auto()
+    COMMIT_OVERTAKEN = auto()
     REBALANCE_IN_PROGRESS = auto()
     COORDINATOR_LOADING = auto()
     COORDINATOR_NOT_AVAILABLE = auto()

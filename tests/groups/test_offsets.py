@@ -6,6 +6,7 @@ from tests.groups.runner import Runner
 
 from penstock.errors import Problem
 from penstock.groups.core.answers import CommitAnswer, DeleteOffsetsAnswer, FetchAnswer, FetchedOffset, JoinAnswer
+from penstock.groups.core.consumer_limits import ConsumerLimits
 from penstock.groups.core.events import (
     CommitOffsets,
     DeleteOffsets,
@@ -18,6 +19,7 @@ from penstock.groups.core.events import (
     TopicsDeleted,
 )
 from penstock.groups.core.limits import GroupLimits
+from penstock.groups.core.machine import GroupsMachine
 
 OLD_ID, NEW_ID = b"o" * 16, b"n" * 16
 
@@ -189,3 +191,54 @@ def test_a_group_that_only_stores_offsets_can_be_joined_and_keeps_them() -> None
     assert isinstance(joined, JoinAnswer)
     assert joined.problem is None
     assert fetched(runner).offset == 42
+
+
+def committing(offset: int, connection: int, member: JoinAnswer | None = None) -> CommitOffsets:
+    who = ("", -1) if member is None else (member.member_id, member.generation)
+    return CommitOffsets("group", rows(offset=offset, topic_id=OLD_ID), *who, connection=connection)
+
+
+def test_a_commit_that_comes_late_does_not_take_its_group_back() -> None:
+    runner = running()
+    one, two = stable_group(runner, 2)
+    for event in (committing(40, 7, one), committing(45, 9, one), committing(60, 9, one)):
+        assert commit(runner, event).problem is None
+    # Sent on the first connection before the others, delivered when the member had long repeated it on the second.
+    assert commit(runner, committing(45, 7, one)).problem is Problem.COMMIT_OVERTAKEN
+    assert fetched(runner).offset == 60
+    assert commit(runner, committing(61, 8, two)).problem is None, "older, and nobody goes back"
+
+
+def test_a_late_commit_is_recognised_by_a_coordinator_that_began_since() -> None:
+    began = iter((3, 20))
+    runner = Runner(lambda: GroupsMachine(GroupLimits(initial_rebalance_delay_ms=0), ConsumerLimits(), next(began)))
+    (one,) = stable_group(runner, 1)
+    for offset, connection in ((60, 2), (59, 2), (70, 12)):
+        assert commit(runner, committing(offset, connection, one)).problem is None, "nothing was there when it began"
+    runner.restart()
+    assert commit(runner, committing(60, 19, one)).problem is Problem.COMMIT_OVERTAKEN
+    assert fetched(runner).offset == 70
+    assert commit(runner, committing(71, 19, one)).problem is None
+    for offset in (60, 59):
+        assert commit(runner, committing(offset, 21, one)).problem is None, "on purpose"
+    of_another_topic = CommitOffsets("group", rows(offset=1, topic_id=NEW_ID), one.member_id, one.generation)
+    assert commit(runner, of_another_topic).problem is None
+
+
+def test_who_is_no_member_sends_a_group_back_on_any_connection() -> None:
+    runner = running()
+    (one,) = stable_group(runner, 1)
+    assert commit(runner, committing(60, 9, one)).problem is None
+    runner.ask(LeaveGroup("group", (LeavingMember(one.member_id),)), object)
+    assert commit(runner, committing(1, 7)).problem is None
+    assert fetched(runner).offset == 1
+
+
+def test_nothing_is_remembered_of_connections_without_offsets() -> None:
+    runner = running()
+    (one,) = stable_group(runner, 1)
+    commit(runner, committing(60, 9, one))
+    runner.submit(TopicsDeleted(("orders",)))
+    commit(runner, CommitOffsets("group", (), one.member_id, one.generation, connection=9))
+    for offset in (5, 4):
+        assert commit(runner, committing(offset, 7, one)).problem is None

@@ -33,7 +33,8 @@ class Api:
     private: bool = False
 
 
-_numbers = itertools.count(1)
+next_number = itertools.count(1).__next__
+"""One order for the connections of this process and for what else has to be placed among them."""
 
 
 @dataclass(slots=True)
@@ -49,8 +50,8 @@ class Caller:
     when_gone: Callable[[], None] | None = None
     # Called when more has come from the client while it waits for an answer.
     when_more: Callable[[], None] | None = None
-    # Of the connection; no other ever has it.
-    number: int = field(default_factory=_numbers.__next__)
+    # Of the connection; no other ever has it, and whoever connects later has a higher one.
+    number: int = field(default_factory=next_number)
 
 
 class Handler(Protocol):

@@ -57,6 +57,8 @@ _CODES: dict[Problem, ErrorCode] = {
     Problem.INVALID_SESSION_TIMEOUT: ErrorCode.invalid_session_timeout,
     Problem.INVALID_COMMIT_OFFSET_SIZE: ErrorCode.invalid_commit_offset_size,
     Problem.OFFSET_METADATA_TOO_LARGE: ErrorCode.offset_metadata_too_large,
+    # Nobody waits for the answer, and the connection ends.
+    Problem.COMMIT_OVERTAKEN: ErrorCode.request_timed_out,
     Problem.REBALANCE_IN_PROGRESS: ErrorCode.rebalance_in_progress,
     Problem.COORDINATOR_LOADING: ErrorCode.coordinator_load_in_progress,
     Problem.COORDINATOR_NOT_AVAILABLE: ErrorCode.coordinator_not_available,

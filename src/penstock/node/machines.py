@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.broker.api import next_number
 from penstock.config.consumer_groups import ConsumerGroupSettings
 from penstock.config.groups import GroupSettings
 from penstock.config.settings import Settings
@@ -15,7 +16,7 @@ from penstock.units import MINUTE_MS
 
 def machine_factory(settings: Settings) -> Callable[[], GroupsMachine]:
     limits, consumer_limits = _limits(settings.groups), _consumer_limits(settings.consumer_groups)
-    return lambda: GroupsMachine(limits, consumer_limits)
+    return lambda: GroupsMachine(limits, consumer_limits, began=next_number())
 
 
 def _limits(groups: GroupSettings) -> GroupLimits:

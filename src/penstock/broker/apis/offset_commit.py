@@ -1,11 +1,16 @@
-"""OffsetCommit: how far a group has come. Topics that do not exist are refused row by row, the rest is committed."""
+"""OffsetCommit: how far a group has come. Topics that do not exist are refused row by row, the rest is committed.
+
+A member's commit that would take its group back, on a connection older than the newest that members committed on or
+than this coordinator, may be a late one that its client has long repeated elsewhere. It is not carried out, and the
+connection is closed: a client that means it sends it again on a new one.
+"""
 
 from __future__ import annotations
 
 from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 from kio.static.primitive import i32
 
-from penstock.broker.api import Api, Caller, milliseconds
+from penstock.broker.api import Api, Caller, CloseConnection, milliseconds
 from penstock.broker.error_codes import code_or_none
 from penstock.broker.topic_names import check_partition, resolve
 from penstock.cluster.core.image import Image, TopicImage
@@ -39,6 +44,7 @@ class OffsetCommit:
             generation=request.generation_id_or_member_epoch,
             group_instance_id=request.group_instance_id,
             retention_ms=milliseconds(request.retention_time),
+            connection=caller.number,
         )
         return self._groups.submit(request.group_id, event, CommitAnswer).map(lambda answer: _response(answer, topics))
 
@@ -60,6 +66,8 @@ def _offsets(topic: OffsetCommitRequestTopic, found: TopicImage) -> TopicOffsets
 def _response(
     answer: CommitAnswer | Refused, topics: list[tuple[OffsetCommitRequestTopic, TopicImage | Problem]]
 ) -> OffsetCommitResponse:
+    if answer.problem is Problem.COMMIT_OVERTAKEN:
+        raise CloseConnection("a commit that takes its group back came on a connection older than the last commit")
     results = {}
     if isinstance(answer, CommitAnswer):
         results = {(topic.topic, row.partition): row.problem for topic in answer.topics for row in topic.partitions}

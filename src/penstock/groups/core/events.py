@@ -79,7 +79,8 @@ class TopicOffsets(Struct, frozen=True):
 class CommitOffsets(Struct, frozen=True):
     """`generation` is the member epoch in KIP-848 groups, and -1 from callers that are no members.
 
-    `knows_member_epochs`: the caller's version is 9 or up. `retention_ms` is -1 but for versions 2 to 4.
+    `knows_member_epochs`: the caller's version is 9 or up. `retention_ms` is -1 but for versions 2 to 4. `connection`:
+    the number of the one it came on, which is higher the later that was made.
     """
 
     group_id: str
@@ -89,6 +90,7 @@ class CommitOffsets(Struct, frozen=True):
     group_instance_id: str | None = None
     retention_ms: int = -1
     knows_member_epochs: bool = True
+    connection: int = 0
 
 
 class TopicPartitions(Struct, frozen=True):

@@ -63,9 +63,10 @@ class GroupsMachine:
     The first `Tick` after a replay starts the clocks; the runner submits it at once, because the deadline is then 0.
     """
 
-    def __init__(self, limits: GroupLimits, consumer_limits: ConsumerLimits) -> None:
+    def __init__(self, limits: GroupLimits, consumer_limits: ConsumerLimits, began: int = 0) -> None:
+        """`began` is in the order of the connections: those with lower numbers were there before."""
         self._limits = limits
-        self.state = GroupsState()
+        self.state = GroupsState(began)
         self._classic = ClassicProtocol()
         self._consumer = ConsumerProtocol(consumer_limits, self.state.volatile.consumer)
 
@@ -139,7 +140,8 @@ class GroupsMachine:
 
     def _commit(self, event: CommitOffsets, draft: Draft) -> CommitAnswer:
         group = self.state.find(event.group_id)
-        answer = commit(group, event, draft)
+        newest = self.state.volatile.committed_on.get(event.group_id, 0)
+        answer = commit(group, self.state.offsets, event, newest, draft)
         if answer.problem is None and isinstance(group, ClassicGroup) and event.member_id in group.members:
             # In the classic protocol a commit is a sign of life as good as a heartbeat.
             renew_session(group, event.member_id, draft)

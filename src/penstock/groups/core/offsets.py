@@ -18,19 +18,49 @@ from penstock.groups.core.group import Group
 from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS
 from penstock.groups.core.offset_table import OffsetTable
 from penstock.groups.core.records import CommittedOffset, OffsetCommit
+from penstock.groups.core.volatile import CommittedOn
 
 _OK_RESULTS = tuple(PartitionResult(partition, None) for partition in range(256))
 """Shared, because nearly every row of every commit is one of them."""
 
 
-def commit(group: Group | None, event: CommitOffsets, draft: Draft) -> CommitAnswer:
+def commit(
+    group: Group | None, table: OffsetTable, event: CommitOffsets, newest_connection: int, draft: Draft
+) -> CommitAnswer:
+    """`newest_connection`: of those that members committed its offsets on; 0 if there are none."""
     problem = _commit_problem(group, event)
+    if problem is None and _is_overtaken(table, event, newest_connection):
+        problem = Problem.COMMIT_OVERTAKEN
     if problem is None and _written_bytes(event) > draft.limits.max_group_bytes:
         problem = Problem.INVALID_COMMIT_OFFSET_SIZE
     if problem is not None:
         return CommitAnswer(problem)
     expires_ms = draft.now_ms + event.retention_ms if event.retention_ms >= 0 else -1
-    return CommitAnswer(None, tuple(_commit_topic(event.group_id, topic, expires_ms, draft) for topic in event.topics))
+    topics = tuple(_commit_topic(event.group_id, topic, expires_ms, draft) for topic in event.topics)
+    if event.generation >= 0 and event.connection > newest_connection and _any_committed(topics):
+        draft.note(CommittedOn(event.group_id, event.connection))
+    return CommitAnswer(None, topics)
+
+
+def _any_committed(topics: tuple[TopicResults, ...]) -> bool:
+    return any(row.problem is None for topic in topics for row in topic.partitions)
+
+
+def _is_overtaken(table: OffsetTable, event: CommitOffsets, newest_connection: int) -> bool:
+    """A member that gives up waiting commits again on another connection, and goes on from there. What it sent first
+
+    may arrive long after that, because the network repeats what was lost; it would take the group back. A member that
+    goes back on purpose, on a connection that old, is not told from it and has to do so on a new one. Who is no member
+    is there to do so: an operator, mostly.
+    """
+    if event.generation < 0 or event.connection >= newest_connection:
+        return False
+    for topic in event.topics:
+        for row in topic.offsets:
+            known = table.get(event.group_id, topic.topic, row.partition)
+            if known is not None and row.offset < known.offset and not is_of_another_topic(known, topic.topic_id):
+                return True
+    return False
 
 
 def _commit_problem(group: Group | None, event: CommitOffsets) -> Problem | None:

@@ -21,7 +21,8 @@ from penstock.groups.core.volatile import Volatile
 class GroupsState:
     """`stored` and `offsets` are a function of the records alone. Everything else is in `volatile`."""
 
-    def __init__(self) -> None:
+    def __init__(self, began: int) -> None:
+        self._began = began
         self.stored: dict[str, ClassicGroupValue | ConsumerGroup] = {}
         self.offsets = OffsetTable()
         self.volatile = Volatile()
@@ -29,11 +30,19 @@ class GroupsState:
     def apply(self, record: Record) -> None:
         match record:
             case OffsetCommit():
-                self.offsets.apply(record)
+                self._apply_offset(record)
             case GroupMetadata():
                 self._apply_classic(record)
             case _:
                 self._apply_consumer(record)
+
+    def _apply_offset(self, record: OffsetCommit) -> None:
+        """On which connection it was committed nobody knows after a replay, only that it was before that."""
+        self.offsets.apply(record)
+        if record.group_id in self.offsets:
+            self.volatile.committed_on.setdefault(record.group_id, self._began)
+        else:
+            self.volatile.committed_on.pop(record.group_id, None)
 
     def _apply_classic(self, record: GroupMetadata) -> None:
         if record.value is not None:

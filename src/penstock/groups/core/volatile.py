@@ -45,7 +45,15 @@ class ClassicRemembered:
     group: ClassicGroup
 
 
-Note = TicketTaken | Armed | Disarmed | ClocksStarted | ExpiryPaused | ClassicRemembered | ConsumerNote
+@dataclass(frozen=True, slots=True)
+class CommittedOn:
+    """The newest connection on which members of the group committed."""
+
+    group_id: str
+    connection: int
+
+
+Note = TicketTaken | Armed | Disarmed | ClocksStarted | ExpiryPaused | ClassicRemembered | CommittedOn | ConsumerNote
 
 
 class Volatile:
@@ -57,7 +65,8 @@ class Volatile:
       ask again, leavers' sessions run out;
     - member ids handed out but not used yet: the client gets UNKNOWN_MEMBER_ID and asks for another;
     - session deadlines: they start afresh, so a member is at worst missed one session timeout later;
-    - how far an expiry round has come: the next one starts from the beginning.
+    - how far an expiry round has come: the next one starts from the beginning;
+    - on which connection a group committed last: the next machine is younger than that.
     """
 
     def __init__(self) -> None:
@@ -67,6 +76,7 @@ class Volatile:
         self.next_ticket: Ticket = 0
         self.expiry_queue: tuple[str, ...] = ()
         self.clocks_started = False
+        self.committed_on: dict[str, int] = {}
 
     def remember(self, note: Note) -> None:
         match note:
@@ -82,6 +92,8 @@ class Volatile:
                 self.clocks_started = True
             case ExpiryPaused(group_ids):
                 self.expiry_queue = group_ids
+            case CommittedOn(group_id, connection):
+                self.committed_on[group_id] = connection
             case TopicsLearned() | TopicsCompared():
                 self.consumer.remember(note)
 
