@@ -113,8 +113,8 @@ def main(arguments: list[str]) -> int:
     if options.list:
         console.print("\n".join([START, *(f"{case.durability.value}/{case.name}" for case in cases)]))
         return 0
-    if not cases and not with_start:
-        console.print(f"no workload is called {', '.join(options.only)}; --list names them", style="red")
+    if unknown := [word for word in options.only if not START.startswith(word) and not selected(cases, [word])]:
+        console.print(f"no workload is called {', '.join(unknown)}; --list names them", style="red")
         return 2
     peers = available_peers(options.peer, console)
     if not peers:
