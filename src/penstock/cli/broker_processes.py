@@ -16,7 +16,7 @@ from typing import NamedTuple
 from penstock.config.address import Address
 
 # Longer than a clean stop takes that hands over leadership and syncs everything.
-_STOP_S = 30.0
+STOP_S = 30.0
 _POLL_S = 0.05
 _PR_SET_PDEATHSIG = 1
 
@@ -83,7 +83,7 @@ class BrokerProcesses:
         """All at once and cleanly; whoever does not end in time is killed, and recovers at its next start."""
         for _, process in self._running:
             process.terminate()
-        deadline_s = time.monotonic() + _STOP_S
+        deadline_s = time.monotonic() + STOP_S
         for _, process in self._running:
             try:
                 process.wait(max(0.0, deadline_s - time.monotonic()))

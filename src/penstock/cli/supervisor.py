@@ -15,15 +15,13 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 
-from penstock.cli.broker_processes import BrokerProcess, started, why_not_ready
+from penstock.cli.broker_processes import STOP_S, BrokerProcess, started, why_not_ready
 from penstock.cli.core.restarts import Restarts
 from penstock.cli.failure import EXIT_REFUSED
 
 logger = logging.getLogger(__name__)
 
 _LOOK_S = 0.2
-# Longer than a clean stop takes that hands over leadership and syncs everything.
-_STOP_S = 30.0
 
 
 class _Child:
@@ -112,7 +110,7 @@ class Supervisor:
         and recovers at its next start.
         """
         for child in self._children:
-            deadline_s = time.monotonic() + _STOP_S
+            deadline_s = time.monotonic() + STOP_S
             child.ask_to_stop()
             while child.is_running and time.monotonic() < deadline_s and not self._stop_at_once.wait(_LOOK_S / 4):
                 continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from penstock.clock import Clock
 from penstock.cluster.core.image import BrokerImage, Image
 from penstock.units import SECOND_MS
@@ -28,7 +30,7 @@ class Departures:
         for node_id, broker in self._live.items():
             if node_id not in live:
                 self._image.departed[node_id] = broker
-                self._clock.call_at(self._clock.now_ms() + LISTED_MS, lambda gone=broker: self._forget(gone))  # type: ignore[misc]
+                self._clock.call_at(self._clock.now_ms() + LISTED_MS, partial(self._forget, broker))
         self._live = live
 
     def _forget(self, gone: BrokerImage) -> None:

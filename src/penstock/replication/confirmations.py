@@ -12,7 +12,7 @@ from penstock.units import SECOND_MS
 
 # Clients try again; by then somebody has left the ISR, or this broker its office.
 PATIENCE_MS = 10 * SECOND_MS
-_NOT_LEADING = Refused(Problem.NOT_LEADER, "this broker does not lead the partition")
+NOT_LEADING = Refused(Problem.NOT_LEADER, "this broker does not lead the partition")
 _NO_WORD = Refused(Problem.COORDINATOR_NOT_AVAILABLE, "followers did not confirm in time that this broker still leads")
 
 
@@ -34,7 +34,7 @@ class Confirmations:
     def ask(self, leadership: Leadership | None, now_ms: int) -> Later[Refused | None]:
         """Done when it is certain that nobody else led now: what this broker knows is not the past."""
         if leadership is None:
-            return Later.of(_NOT_LEADING)
+            return Later.of(NOT_LEADING)
         if not self.rounds or (len(self.rounds) == 1 and self.rounds[0].confirmation.has_begun):
             self.rounds.append(Round())
         later: Later[Refused | None] = Later()

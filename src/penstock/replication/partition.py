@@ -14,7 +14,7 @@ from uuid import UUID
 from penstock.coordination.paths import NO_EPOCH, NO_LEADER, PartitionState
 from penstock.errors import PenstockError, Problem, Refused
 from penstock.later import Later
-from penstock.replication.confirmations import Confirmations
+from penstock.replication.confirmations import NOT_LEADING, Confirmations
 from penstock.replication.core.closest import may_serve_reads
 from penstock.replication.core.following import Following
 from penstock.replication.core.in_sync import Proposal
@@ -26,14 +26,13 @@ from penstock.wire.batch import BatchHeader
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["NEVER_MS", "Committed", "Partition"]
+__all__ = ["NEVER_MS", "NOT_LEADING", "Committed", "Partition"]
 
 # Bytes that there are to read now; None: the partition has another role from now on, or none.
 OnProgress = Callable[[int | None], None]
 Propose = Callable[[Proposal], None]
 
 NO_STATE = PartitionState(NO_LEADER, NO_EPOCH, (), ())
-NOT_LEADING = Refused(Problem.NOT_LEADER, "this broker does not lead the partition")
 _SHRUNK_SINCE = Refused(
     Problem.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     "it is written and committed, but since then fewer replicas than min.insync.replicas are in sync",
