@@ -364,7 +364,7 @@ class JournalUnderFire(RuleBasedStateMachine):
                 assert log.served_from(log.log.start_offset)
 
 
-JournalUnderFire.TestCase.settings = under_fire(max_examples=examples(110), steps=40)
+JournalUnderFire.TestCase.settings = under_fire(max_examples=examples(150), steps=40)
 TestJournalUnderFire = JournalUnderFire.TestCase
 
 

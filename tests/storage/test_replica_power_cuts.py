@@ -103,5 +103,5 @@ class ReplicasUnderFire(JournalUnderFire):
         self.disk.operations_left = None
 
 
-ReplicasUnderFire.TestCase.settings = under_fire(max_examples=examples(90), steps=40)
+ReplicasUnderFire.TestCase.settings = under_fire(max_examples=examples(100), steps=40)
 TestReplicasUnderFire = ReplicasUnderFire.TestCase

@@ -10,7 +10,7 @@ from tests.cluster.faults.gaps import SESSION_S, STORE_LOSS, longest_gap_s
 from tests.cluster.faults.running import run_scenario
 
 # In about twenty minutes.
-KILLS, HOLDS, MINUTES = 50, 4, 20
+KILLS, HOLDS, MINUTES = 50, 5, 20
 S = 1_000_000_000
 
 
