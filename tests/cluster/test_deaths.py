@@ -28,6 +28,10 @@ class World:
         self.deaths = Deaths(self.image, lambda *found: self.dead.append(found), self.alive.append, self.clock)
         self.peers = Peers(self.clock, lambda *lost: self.deaths.lost(self.peers, *lost))
 
+    async def found(self) -> None:
+        while not self.dead:
+            await asyncio.sleep(0.001)
+
     async def connect(self, listener: Listener) -> Served:
         self.peers.register(BROKER, listener.address)
         self.peers.call(BROKER, Purpose.CONTROL, a_call(), 60_000)
@@ -50,8 +54,7 @@ async def test_a_broker_whose_port_refuses_is_dead() -> None:
             served = await here.connect(listener)
         assert here.image.doubted == set()
         served.reset()
-        while not here.dead:
-            await asyncio.sleep(0.001)
+        await here.found()
         assert here.dead == [(BROKER, EPOCH)]
         assert here.image.doubted == {BROKER}, "until the controller has said so"
         here.image.put_brokers([BrokerImage(BROKER, "127.0.0.1", 9092, None, broker_epoch=EPOCH + 1)])
@@ -65,8 +68,7 @@ async def test_one_that_the_controller_does_not_find_dead_is_trusted_again() -> 
         async with listening() as listener:
             served = await here.connect(listener)
         served.reset()
-        while not here.dead:
-            await asyncio.sleep(0.001)
+        await here.found()
         here.clock.advance(60_000)
         assert (here.image.doubted, here.deaths.found) == (set(), {})
 
@@ -84,8 +86,7 @@ async def test_a_listener_that_outlives_its_connections_for_a_moment_is_asked_ag
             assert here.image.doubted == {BROKER}
         assert here.dead == []
         here.clock.advance(AGAIN_AFTER_MS[0])
-        while not here.dead:
-            await asyncio.sleep(0.001)
+        await here.found()
         assert here.dead == [(BROKER, EPOCH)]
 
 
