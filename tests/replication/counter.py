@@ -17,6 +17,13 @@ class Add:
 
 
 @dataclass(frozen=True)
+class AddAndTell:
+    """Orders that the new sum be told elsewhere."""
+
+    amount: int
+
+
+@dataclass(frozen=True)
 class Sum:
     """Changes nothing."""
 
@@ -40,7 +47,7 @@ class Released:
     tickets: frozenset[int]
 
 
-Event = Add | Sum | WaitFor
+Event = Add | AddAndTell | Sum | WaitFor
 Note = Waiter | Released
 CounterDecision = Decision[int, int, Note]
 
@@ -59,6 +66,9 @@ class Counter:
                 total = self.total + amount
                 reached = [waiter for waiter in self._waiters.values() if waiter.least <= total]
                 return Decision(Answered(total), (total,), *_released(reached, total))
+            case AddAndTell(amount):
+                total = self.total + amount
+                return Decision(Answered(total), (total,), orders=(total,))
             case Sum():
                 return Decision(Answered(self.total))
             case WaitFor(least):

@@ -10,7 +10,18 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.disk.power import PowerCutDisk
-from tests.replication.counter import GIVEN_UP, PATIENCE_MS, Add, Counter, CounterCodec, Event, Note, Sum, WaitFor
+from tests.replication.counter import (
+    GIVEN_UP,
+    PATIENCE_MS,
+    Add,
+    AddAndTell,
+    Counter,
+    CounterCodec,
+    Event,
+    Note,
+    Sum,
+    WaitFor,
+)
 from tests.replication.world import WAIT_S, World, world
 
 from penstock.coordination.paths import PartitionState
@@ -25,12 +36,20 @@ CONFIG = {"cleanup.policy": "compact"}
 
 
 @asynccontextmanager
-async def counting(node: World) -> AsyncIterator[Runner]:
-    """A runner that has replayed its log."""
+async def counting(node: World, orders: list[object] | None = None) -> AsyncIterator[Runner]:
+    """A runner that has replayed its log; what it is ordered to do is put there."""
     partition = await node.partition("__counter", CONFIG)
     is_ready = asyncio.Event()
+    told: list[object] = [] if orders is None else orders
     runner: Runner = MachineRunner(
-        partition, node.replicas, Counter, CounterCodec(), node.pool, node.clock, lambda _: is_ready.set()
+        partition,
+        node.replicas,
+        Counter,
+        CounterCodec(),
+        node.pool,
+        node.clock,
+        lambda _: is_ready.set(),
+        lambda _, more: told.extend(more),
     )
     runner.start()
     async with asyncio.timeout(WAIT_S):
@@ -132,6 +151,30 @@ def test_a_parked_answer_comes_with_the_decision_that_releases_it_and_not_before
         assert not high.done
 
     alive(PowerCutDisk(), use)
+
+
+def test_an_order_is_given_when_it_is_on_disk_and_never_by_a_machine_that_does_not_serve() -> None:
+    async def life() -> None:
+        orders: list[object] = []
+        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node, counting(node, orders) as runner:
+            node.disk.syncs_may_run.clear()
+            first = runner.submit(AddAndTell(2))
+            await whatever_needs_no_disk()
+            assert not orders
+            node.disk.syncs_may_run.set()
+            await first.wait()
+            assert orders == [2]
+            node.disk.syncs_may_run.clear()
+            second = runner.submit(AddAndTell(3))
+            await whatever_needs_no_disk()
+            node.disk.fill()
+            assert problem_of(runner.submit(Add(1))) is Problem.COORDINATOR_NOT_AVAILABLE, "the machine is dropped"
+            node.disk.make_room()
+            node.disk.syncs_may_run.set()
+            assert await second.wait() == 5
+            assert orders == [2], "the next machine knows what is to do"
+
+    asyncio.run(life())
 
 
 def test_a_deadline_of_the_machine_is_kept() -> None:

@@ -57,6 +57,7 @@ from penstock.replication.fetchers import Fetchers
 from penstock.replication.flusher import Flusher
 from penstock.replication.housekeeping import Housekeeping
 from penstock.replication.local_logs import LocalLogs
+from penstock.replication.machines import Ground
 from penstock.replication.move_throttles import MoveThrottles, Side
 from penstock.replication.replicas import Replicas
 from penstock.replication.roles import Roles
@@ -145,7 +146,8 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         replicas = Replicas(logs, flusher, roles, reads, clock)
         stack.push(lambda kind, *_: last_stop.mark_clean() if kind is None and replicas.closed_cleanly else None)
         stack.push_async_callback(replicas.close)
-        groups = Groups(machine_factory(settings), replicas, cluster.topics, image, reads, clock)
+        ground = Ground(replicas, cluster.topics, image, reads, clock)
+        groups = Groups(machine_factory(settings), ground)
         stack.push_async_callback(groups.close)
         report_group_lag(metrics, lambda: group_lags(groups, replicas))
         health.watch("logs", lambda: failed_logs(replicas))

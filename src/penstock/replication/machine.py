@@ -60,9 +60,14 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         pool: ThreadPoolExecutor,
         clock: Clock,
         on_ready: Callable[[MachineRunner[Event, Record, Answer, Note]], None],
+        on_orders: Callable[[MachineRunner[Event, Record, Answer, Note], tuple[object, ...]], None] | None = None,
     ) -> None:
-        """`on_ready` is called after each replay, when events are taken again."""
+        """`on_ready` is called after each replay, when events are taken again; `on_orders` with what decisions ordered,
+
+        when that is committed and while the machine that ordered it serves.
+        """
         self._on_ready = on_ready
+        self._on_orders = on_orders
         self._partition = partition
         self._replicas = replicas
         self._make_machine = make_machine
@@ -87,6 +92,11 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
     def unavailable(self) -> Refused | None:
         """Why there is no machine now."""
         return None if self._machine is not None else self._unavailable
+
+    @property
+    def leader_epoch(self) -> int:
+        """Of its log: no runner that serves later has a lower one."""
+        return self._partition.leader_epoch
 
     def start(self) -> None:
         """Replay the log in the background. Until it is done, events are refused as COORDINATOR_LOADING."""
@@ -128,7 +138,11 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
         self._on_ready(self)
         self._arm()
 
-    def submit(self, event: Event | Tick) -> Later[Answer | Refused]:
+    def submit(self, event: Event | Tick, *, certain: bool = False) -> Later[Answer | Refused]:
+        """`certain`: an answer for which nothing had to be written is not from the past of a runner that was replaced
+
+        and does not know it. One for which something was is never.
+        """
         machine = self._machine
         if machine is None:
             return Later.of(self._unavailable)
@@ -154,11 +168,23 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
             lambda committed: self._deliver(machine, decision, answer, committed)
         )
         self._arm()
-        return answer
+        return self._confirmed(answer) if certain and not decision.records else answer
 
-    def when_confirmed(self) -> Later[Refused | None]:
-        """When it is certain that no other runner served this partition when this was called."""
-        return self._partition.confirmations.ask(self._partition.leadership, self._clock.now_ms())
+    def _confirmed(self, answer: Later[Answer | Refused]) -> Later[Answer | Refused]:
+        """The same, when it is certain that no other runner served this partition when this was called."""
+        certain: Later[Answer | Refused] = Later()
+
+        def confirmed(done: Later[Refused | None]) -> None:
+            refused = done.result()
+            if refused is None:
+                answer.when_done(certain.settle_like)
+            elif refused.problem is Problem.COORDINATOR_NOT_AVAILABLE:
+                certain.complete(refused)
+            else:
+                certain.complete(Refused(Problem.NOT_COORDINATOR, refused.text))
+
+        self._partition.confirmations.ask(self._partition.leadership, self._clock.now_ms()).when_done(confirmed)
+        return certain
 
     def stop(self, refused: Refused) -> None:
         """No more answers from here; the next machine replays."""
@@ -195,6 +221,8 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
             # The next machine counts its tickets anew: its clients must not get this one's answers.
             for release in decision.releases:
                 self._release(release)
+        if decision.orders and self._on_orders is not None and self._machine is machine:
+            self._on_orders(self, decision.orders)
 
     def _release(self, release: Release[Answer]) -> None:
         parked = self._parked.pop(release.ticket, None)

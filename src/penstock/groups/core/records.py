@@ -1,21 +1,9 @@
-"""The records of __consumer_offsets, and their bytes.
-
-A record is a key and a value: compaction keeps the newest value per key, and a record whose value is None (a
-tombstone) ends its key. On disk a key is one byte for the kind and a msgpack array of the key fields; a value is one
-byte for the version and a msgpack array. Fields may be appended to a value with a default and keep its version: older
-readers skip them. Any other change of a value takes a new version, any other change of a key a new kind.
-
-The field order of a record class is its key's, with `value` last.
-"""
+"""The records of __consumer_offsets, and their bytes: replication/core/record_kinds.py has the rules."""
 
 from __future__ import annotations
 
-from typing import Any, cast
-
-import msgspec
 from msgspec import Struct
 
-from penstock.errors import PenstockError, Problem
 from penstock.groups.core.consumer_records import (
     CurrentValue,
     GroupEpochValue,
@@ -23,6 +11,7 @@ from penstock.groups.core.consumer_records import (
     TargetEpochValue,
     TargetValue,
 )
+from penstock.replication.core.record_kinds import RecordKind, RecordKinds
 
 
 class StoredMember(Struct, frozen=True, array_like=True):
@@ -123,69 +112,16 @@ ConsumerRecord = (
 Record = GroupMetadata | OffsetCommit | ConsumerRecord
 
 
-class _Kind:
-    """How one class of records becomes bytes."""
-
-    def __init__(self, number: int, record_type: Any, key_type: Any, value_type: Any, version: int = 1) -> None:
-        self.number = number
-        self.record_type = record_type
-        self.version = version
-        self.prefix = bytes([number])
-        self.value_prefix = bytes([version])
-        self.key_decoder = msgspec.msgpack.Decoder(key_type)
-        self.value_decoder = msgspec.msgpack.Decoder(value_type)
-
-
-_KINDS = (
-    _Kind(1, GroupMetadata, tuple[str], ClassicGroupValue),
-    _Kind(2, OffsetCommit, tuple[str, str, int], CommittedOffset),
-    _Kind(3, ConsumerGroupEpoch, tuple[str], GroupEpochValue),
-    _Kind(4, ConsumerGroupSubscription, tuple[str, str], SubscriptionValue),
-    _Kind(5, ConsumerGroupTargetEpoch, tuple[str], TargetEpochValue),
-    _Kind(6, ConsumerGroupTarget, tuple[str, str], TargetValue),
-    _Kind(7, ConsumerGroupCurrent, tuple[str, str], CurrentValue),
+_KINDS: RecordKinds[Record] = RecordKinds(
+    "__consumer_offsets",
+    RecordKind(1, GroupMetadata, tuple[str], ClassicGroupValue),
+    RecordKind(2, OffsetCommit, tuple[str, str, int], CommittedOffset),
+    RecordKind(3, ConsumerGroupEpoch, tuple[str], GroupEpochValue),
+    RecordKind(4, ConsumerGroupSubscription, tuple[str, str], SubscriptionValue),
+    RecordKind(5, ConsumerGroupTargetEpoch, tuple[str], TargetEpochValue),
+    RecordKind(6, ConsumerGroupTarget, tuple[str, str], TargetValue),
+    RecordKind(7, ConsumerGroupCurrent, tuple[str, str], CurrentValue),
 )
-_BY_NUMBER = {kind.number: kind for kind in _KINDS}
-_BY_TYPE = {kind.record_type: kind for kind in _KINDS}
-_ENCODER = msgspec.msgpack.Encoder()
 
-
-def encode(record: Record) -> tuple[bytes, bytes | None]:
-    """Key and value of a record; the value of a tombstone is None."""
-    kind = _BY_TYPE[type(record)]
-    *key, value = msgspec.structs.astuple(record)
-    key_bytes = kind.prefix + _ENCODER.encode(key)
-    if value is None:
-        return key_bytes, None
-    return key_bytes, kind.value_prefix + _ENCODER.encode(value)
-
-
-def decode(key: bytes, value: bytes | None) -> Record:
-    """The record of these bytes. What a newer Penstock wrote is refused, never skipped: skipping it would serve
-
-    an older state of that group as if it were the newest.
-    """
-    if not key or value == b"":
-        raise PenstockError(Problem.CORRUPT_RECORDS, "a record of __consumer_offsets has an empty key or value")
-    kind = _BY_NUMBER.get(key[0])
-    if kind is None:
-        raise _too_new(f"record kind {key[0]}")
-    try:
-        key_fields = kind.key_decoder.decode(key[1:])
-        decoded = None
-        if value is not None:
-            if value[0] != kind.version:
-                raise _too_new(f"version {value[0]} of record kind {kind.number}")
-            decoded = kind.value_decoder.decode(value[1:])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise PenstockError(
-            Problem.CORRUPT_RECORDS, f"a record of __consumer_offsets cannot be read: {error}"
-        ) from error
-    return cast(Record, kind.record_type(*key_fields, decoded))
-
-
-def _too_new(what: str) -> PenstockError:
-    return PenstockError(
-        Problem.UNSUPPORTED_VERSION,
-        f"__consumer_offsets holds {what}, which a newer Penstock wrote and this one cannot read: upgrade this node",
-    )
+encode = _KINDS.encode
+decode = _KINDS.decode

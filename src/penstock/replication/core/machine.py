@@ -11,7 +11,11 @@ The runner's order, for every event:
    everything parked with it is answered "not coordinator", and the next machine replays the log.
 3. `apply` each record, then `remember` each note.
 4. When the newest offset that the decision could have seen is committed: deliver `answer` if it is `Answered`, then
-   `releases` in order. A decision may release the very ticket that it parks.
+   `releases` in order. A decision may release the very ticket that it parks. Last, if this machine serves still,
+   whoever runs it gets `orders`.
+
+An order is what a machine wants done elsewhere because of what it decided. It may be lost with the machine, so the
+state must show what is still to do: after a replay the shell asks for that, when it is told that the machine is ready.
 
 After each event, and once after replay, the runner arms one timer for `next_deadline_ms()` and submits a `Tick` when it
 passes. A deadline in the past (also 0, the usual one after replay, when a machine has to start its clocks) means: now.
@@ -65,6 +69,8 @@ class Decision(Generic[Record, Answer, Note]):
     records: tuple[Record, ...] = ()
     notes: tuple[Note, ...] = ()
     releases: tuple[Release[Answer], ...] = ()
+    # Of the machine's own kind: only its shell looks into them.
+    orders: tuple[object, ...] = ()
 
 
 class Machine(Protocol[Event_contra, Record, Answer, Note]):
