@@ -11,6 +11,8 @@ from penstock.groups.core.records import (
     CommittedOffset,
     GroupMetadata,
     OffsetCommit,
+    PendingOffset,
+    PendingOffsetCommit,
     Record,
     StoredMember,
     decode,
@@ -42,8 +44,11 @@ groups = st.builds(
     members=st.lists(members, max_size=3).map(tuple),
 )
 offsets = st.builds(CommittedOffset, numbers, counts, names, numbers, numbers, st.binary(max_size=16))
-records = st.builds(GroupMetadata, names, st.none() | groups) | st.builds(
-    OffsetCommit, names, names, counts, st.none() | offsets
+pending = st.builds(PendingOffset, counts, numbers, counts, names, st.binary(max_size=16))
+records = (
+    st.builds(GroupMetadata, names, st.none() | groups)
+    | st.builds(OffsetCommit, names, names, counts, st.none() | offsets)
+    | st.builds(PendingOffsetCommit, numbers, names, names, counts, st.none() | pending)
 )
 
 

@@ -35,6 +35,7 @@ _CODES: dict[Problem, ErrorCode] = {
     Problem.DUPLICATE_SEQUENCE: ErrorCode.duplicate_sequence_number,
     Problem.INVALID_PRODUCER_EPOCH: ErrorCode.invalid_producer_epoch,
     Problem.UNKNOWN_PRODUCER: ErrorCode.unknown_producer_id,
+    Problem.TRANSACTION_COORDINATOR_FENCED: ErrorCode.transaction_coordinator_fenced,
     Problem.STORAGE_FAILED: ErrorCode.kafka_storage_error,
     Problem.NOT_ENOUGH_REPLICAS: ErrorCode.not_enough_replicas,
     Problem.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.not_enough_replicas_after_append,
@@ -59,6 +60,7 @@ _CODES: dict[Problem, ErrorCode] = {
     Problem.OFFSET_METADATA_TOO_LARGE: ErrorCode.offset_metadata_too_large,
     # Nobody waits for the answer, and the connection ends.
     Problem.COMMIT_OVERTAKEN: ErrorCode.request_timed_out,
+    Problem.UNSTABLE_OFFSET_COMMIT: ErrorCode.unstable_offset_commit,
     Problem.REBALANCE_IN_PROGRESS: ErrorCode.rebalance_in_progress,
     Problem.COORDINATOR_LOADING: ErrorCode.coordinator_load_in_progress,
     Problem.COORDINATOR_NOT_AVAILABLE: ErrorCode.coordinator_not_available,

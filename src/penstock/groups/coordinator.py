@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from penstock.cluster.core.image import TopicImage
-from penstock.errors import Refused
+from penstock.errors import Problem, Refused
 from penstock.groups.core import records
 from penstock.groups.core.answers import GroupAnswer
 from penstock.groups.core.consumer_events import TopicsChanged
 from penstock.groups.core.consumer_topics import KnownTopic, TopicsView
 from penstock.groups.core.events import TopicsDeleted
+from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS
 from penstock.groups.core.machine import GroupEvent, GroupsMachine
 from penstock.groups.core.records import Record
+from penstock.groups.core.transaction_events import TransactionEnded, TransactionEndedAnswer, TransactionGuard
 from penstock.groups.core.volatile import Note
 from penstock.later import Later
 from penstock.replication.machine import MachineRunner
@@ -23,6 +25,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 Runner = MachineRunner[GroupEvent, Record, GroupAnswer, Note]
 A = TypeVar("A", bound=GroupAnswer)
+
+_NOT_NOW = (Problem.NOT_COORDINATOR, Problem.COORDINATOR_LOADING, Problem.COORDINATOR_NOT_AVAILABLE)
 
 
 class Groups:
@@ -49,6 +53,27 @@ class Groups:
     def read(self, group_id: str, event: GroupEvent, kind: type[A]) -> Later[A | Refused]:
         """As `submit`, and the answer is not from the past of a coordinator that was replaced and does not know it."""
         return self._machines.submit(group_id, event, kind, certain=True)
+
+    def transaction_guard(
+        self, group_id: str, producer_id: int, producer_epoch: int
+    ) -> TransactionGuard | Refused | None:
+        """To be taken before the transaction's coordinator is asked about a `TxnOffsetCommit`; None: no need to ask."""
+        if not 0 < len(group_id) <= MAX_GROUP_ID_CHARACTERS:
+            return Refused(Problem.INVALID_GROUP_ID, f"a group id has 1 to {MAX_GROUP_ID_CHARACTERS} characters")
+        machine = self._machines.machine_at(self.partition_of(group_id))
+        if isinstance(machine, Refused):
+            return machine
+        assert isinstance(machine, GroupsMachine)
+        return machine.transaction_guard(producer_id, producer_epoch)
+
+    def end_transaction(self, partition: int, event: TransactionEnded) -> Later[TransactionEndedAnswer | Refused]:
+        """What a marker is for other partitions. Who writes it knows partitions and their leaders, no coordinators.
+
+        Where nothing is pending nothing is written; but a coordinator that was replaced and does not know it may not
+        say so, for at its successor something may be.
+        """
+        answer = self._machines.submit_at(partition, event, TransactionEndedAnswer, certain=True)
+        return answer.map(_as_a_partition)
 
     def submit_to_all(self, event: GroupEvent, kind: type[A]) -> Later[list[A | Refused]]:
         """For what concerns every group; the answers are in no order that means anything."""
@@ -99,3 +124,9 @@ class Groups:
         return TopicsView(
             {name: KnownTopic(topic.id, len(topic.partitions), topic.is_internal) for name, topic in topics.items()}
         )
+
+
+def _as_a_partition(answer: TransactionEndedAnswer | Refused) -> TransactionEndedAnswer | Refused:
+    if isinstance(answer, Refused) and answer.problem in _NOT_NOW:
+        return Refused(Problem.NOT_LEADER, answer.text)
+    return answer

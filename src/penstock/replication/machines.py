@@ -84,10 +84,21 @@ class Machines(Generic[Event, Record, Answer, Note]):
         partition = self.partition_of(name)
         if partition is None:
             return Later.of(Refused(Problem.COORDINATOR_NOT_AVAILABLE, "no coordinator has been looked up yet"))
+        return self.submit_at(partition, event, kind, certain=certain)
+
+    def submit_at(self, partition: int, event: Event, kind: type[A], *, certain: bool = False) -> Later[A | Refused]:
+        """As `submit`, for what concerns all in one partition."""
         runner = self._runners.get(partition)
         if runner is None:
             return Later.of(_NOT_HERE)
         return runner.submit(event, certain=certain).map(lambda answer: _expected(answer, kind))
+
+    def machine_at(self, partition: int | None) -> Machine[Event | Tick, Record, Answer, Note] | Refused:
+        """For reading only, and only by who may see more than is committed."""
+        runner = None if partition is None else self._runners.get(partition)
+        if runner is None:
+            return _NOT_HERE
+        return runner.machine or runner.unavailable or _NOT_HERE
 
     def submit_to_all(self, event: Event, kind: type[A]) -> Later[list[A | Refused]]:
         """For what concerns every machine here; the answers are in no order that means anything."""

@@ -52,10 +52,10 @@ def list_groups(groups: Iterable[Group], event: ListGroups) -> ListGroupsAnswer:
 
 
 def delete_group(group_id: str, group: Group | None, table: OffsetTable, draft: Draft) -> GroupDeletion:
-    """Offsets go with the group."""
+    """Offsets go with the group, also those that a transaction would commit later."""
     problem: Problem | None = Problem.UNKNOWN_GROUP
     if group is not None:
         problem = group.delete_problem()
     if group is not None and problem is None:
-        draft.write(*table.tombstones(group_id), *group.tombstones())
+        draft.write(*table.tombstones(group_id), *table.pending.tombstones(group_id), *group.tombstones())
     return GroupDeletion(group_id, problem)

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from penstock.errors import Problem
 from penstock.groups.core.consumer_events import ConsumerHeartbeatAnswer, DescribeConsumerGroupsAnswer
+from penstock.groups.core.transaction_events import TransactionEndedAnswer
 
 
 class JoinedMember(Struct, frozen=True):
@@ -147,6 +148,7 @@ GroupAnswer = (
     | HeartbeatAnswer
     | LeaveAnswer
     | CommitAnswer
+    | TransactionEndedAnswer
     | FetchAnswer
     | DeleteOffsetsAnswer
     | DescribeGroupsAnswer

@@ -100,12 +100,16 @@ class TopicPartitions(Struct, frozen=True):
 
 
 class FetchOffsets(Struct, frozen=True):
-    """Offsets of one group; `topics` None: all there are. A request for several groups is several events."""
+    """Offsets of one group; `topics` None: all there are. A request for several groups is several events.
+
+    `require_stable`: where a transaction is about to commit another one, that is said instead.
+    """
 
     group_id: str
     topics: tuple[TopicPartitions, ...] | None
     member_id: str | None = None
     member_epoch: int = -1
+    require_stable: bool = False
 
 
 class DeleteOffsets(Struct, frozen=True):

@@ -44,17 +44,20 @@ from penstock.groups.core.events import (
 )
 from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS, GroupLimits
 from penstock.groups.core.offset_expiry import EXPIRY, expire
-from penstock.groups.core.offsets import commit, delete, fetch
-from penstock.groups.core.records import OffsetCommit, Record
+from penstock.groups.core.offsets import commit, delete, fetch, forget_topics
+from penstock.groups.core.records import Record
 from penstock.groups.core.state import GroupsState
+from penstock.groups.core.transaction_events import TransactionEnded, TransactionGuard, TxnOffsetCommit
+from penstock.groups.core.transaction_offsets import commit_in_transaction, end_transaction
 from penstock.groups.core.volatile import ClocksStarted, Note
 from penstock.replication.core.machine import Parked, Tick
 
 MembershipEvent = JoinGroup | SyncGroup | MemberHeartbeat | LeaveGroup
 OffsetsEvent = CommitOffsets | FetchOffsets | DeleteOffsets | TopicsDeleted
+TransactionEvent = TxnOffsetCommit | TransactionEnded
 AdministrationEvent = DescribeGroups | ListGroups | DeleteGroups
 ConsumerEvent = ConsumerGroupHeartbeat | DescribeConsumerGroups | TopicsChanged
-GroupEvent = MembershipEvent | OffsetsEvent | AdministrationEvent | ConsumerEvent | Tick
+GroupEvent = MembershipEvent | OffsetsEvent | TransactionEvent | AdministrationEvent | ConsumerEvent | Tick
 
 
 class GroupsMachine:
@@ -87,6 +90,15 @@ class GroupsMachine:
                 for partition, committed in partitions.items():
                     yield group_id, topic, partition, committed.offset
 
+    def transaction_guard(self, producer_id: int, producer_epoch: int) -> TransactionGuard | None:
+        """To be taken before the transaction's coordinator is asked, and sent along with the `TxnOffsetCommit`.
+
+        None: nobody has to be asked, for the transaction is under way here. It waits for no commit: a machine that
+        turns out to have believed too much is dropped, and its guards are void.
+        """
+        is_under_way = self.state.offsets.pending.epoch_of(producer_id) == producer_epoch
+        return None if is_under_way else self.state.volatile.transaction_ends.guard()
+
     def decide(self, event: GroupEvent, now_ms: int) -> GroupDecision:
         draft = Draft(now_ms, self._limits, self.state.volatile)
         return draft.decision(self._answer(event, draft))
@@ -97,6 +109,8 @@ class GroupsMachine:
                 return self._membership(event, draft)
             case CommitOffsets() | FetchOffsets() | DeleteOffsets() | TopicsDeleted():
                 return self._offsets(event, draft)
+            case TxnOffsetCommit() | TransactionEnded():
+                return self._transactions(event, draft)
             case DescribeGroups() | ListGroups() | DeleteGroups():
                 return self._administration(event, draft)
             case ConsumerGroupHeartbeat() | DescribeConsumerGroups() | TopicsChanged():
@@ -132,10 +146,7 @@ class GroupsMachine:
             case DeleteOffsets():
                 return delete(self.state.find(event.group_id), offsets, event, draft)
             case TopicsDeleted():
-                for group_id in offsets:
-                    for topic in event.topics:
-                        partitions = offsets.of(group_id).get(topic, {})
-                        draft.write(*(OffsetCommit(group_id, topic, partition, None) for partition in partitions))
+                forget_topics(offsets, event, draft)
                 return Done()
 
     def _commit(self, event: CommitOffsets, draft: Draft) -> CommitAnswer:
@@ -146,6 +157,13 @@ class GroupsMachine:
             # In the classic protocol a commit is a sign of life as good as a heartbeat.
             renew_session(group, event.member_id, draft)
         return answer
+
+    def _transactions(self, event: TransactionEvent, draft: Draft) -> GroupAnswer:
+        offsets, ends = self.state.offsets, self.state.volatile.transaction_ends
+        if isinstance(event, TransactionEnded):
+            return end_transaction(offsets, ends, event, draft)
+        newest = self.state.volatile.committed_on.get(event.group_id, 0)
+        return commit_in_transaction(self.state.find(event.group_id), offsets, ends, event, newest, draft)
 
     def _administration(self, event: AdministrationEvent, draft: Draft) -> GroupAnswer:
         find = self.state.find

@@ -35,15 +35,21 @@ def expire(
 
 
 def _expire_group(group: Group, table: OffsetTable, draft: Draft) -> int:
-    """A group without members goes with its last offset."""
+    """A group without members goes with its last offset. While a transaction is about to commit one, neither it nor
+
+    what it takes the place of does.
+    """
     looked_at = 1
-    kept = False
+    pending = table.pending
+    kept = group.group_id in pending
     for topic, partitions in table.of(group.group_id).items():
         looked_at += len(partitions)
         # A cheap look first: the subscriptions of a large group are worth reading only if something could expire.
         expired = [number for number, offset in partitions.items() if _is_expired(group, offset, draft)]
         if expired and group.is_subscribed_to(topic):
             expired = []
+        if expired and group.group_id in pending:
+            expired = [number for number in expired if not pending.senders(group.group_id, topic, number)]
         draft.write(*(OffsetCommit(group.group_id, topic, partition, None) for partition in expired))
         kept = kept or len(expired) < len(partitions)
     if not kept and group.is_empty:

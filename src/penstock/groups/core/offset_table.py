@@ -1,9 +1,10 @@
-"""The committed offsets of all groups of one machine: durable state."""
+"""The offsets of all groups of one machine: durable state."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from penstock.groups.core.pending_offsets import PendingOffsets
 from penstock.groups.core.records import CommittedOffset, OffsetCommit
 
 _NO_OFFSETS: Mapping[str, Mapping[int, CommittedOffset]] = {}
@@ -12,10 +13,11 @@ _NO_OFFSETS: Mapping[str, Mapping[int, CommittedOffset]] = {}
 class OffsetTable:
     """Group id → topic → partition → offset. Levels that become empty are removed: a group that committed nothing is
 
-    not known here.
+    not known here. What transactions have sent and not committed yet is apart, in `pending`.
     """
 
     def __init__(self) -> None:
+        self.pending = PendingOffsets()
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
 
     def apply(self, record: OffsetCommit) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.errors import Problem
 from penstock.groups.core.answers import (
     CommitAnswer,
@@ -13,11 +15,19 @@ from penstock.groups.core.answers import (
     TopicResults,
 )
 from penstock.groups.core.draft import Draft
-from penstock.groups.core.events import CommitOffsets, DeleteOffsets, FetchOffsets, TopicOffsets, TopicPartitions
+from penstock.groups.core.events import (
+    CommitOffsets,
+    DeleteOffsets,
+    FetchOffsets,
+    OffsetToCommit,
+    TopicOffsets,
+    TopicPartitions,
+    TopicsDeleted,
+)
 from penstock.groups.core.group import Group
 from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS
 from penstock.groups.core.offset_table import OffsetTable
-from penstock.groups.core.records import CommittedOffset, OffsetCommit
+from penstock.groups.core.records import CommittedOffset, OffsetCommit, PendingOffset, Record
 from penstock.groups.core.volatile import CommittedOn
 
 _OK_RESULTS = tuple(PartitionResult(partition, None) for partition in range(256))
@@ -37,13 +47,29 @@ def commit(
         return CommitAnswer(problem)
     expires_ms = draft.now_ms + event.retention_ms if event.retention_ms >= 0 else -1
     topics = tuple(_commit_topic(event.group_id, topic, expires_ms, draft) for topic in event.topics)
-    if event.generation >= 0 and event.connection > newest_connection and _any_committed(topics):
-        draft.note(CommittedOn(event.group_id, event.connection))
+    if event.group_id in table.pending:
+        _take_the_place_of_pending(table, event.group_id, topics, draft)
+    if event.generation >= 0:
+        note_connection(event.group_id, event.connection, newest_connection, topics, draft)
     return CommitAnswer(None, topics)
 
 
-def _any_committed(topics: tuple[TopicResults, ...]) -> bool:
-    return any(row.problem is None for topic in topics for row in topic.partitions)
+def _take_the_place_of_pending(
+    table: OffsetTable, group_id: str, topics: tuple[TopicResults, ...], draft: Draft
+) -> None:
+    """The commit that came last counts, however the transactions end that sent one before."""
+    for topic in topics:
+        for row in topic.partitions:
+            if row.problem is None:
+                draft.write(*table.pending.tombstones_at(group_id, topic.topic, row.partition))
+
+
+def note_connection(
+    group_id: str, connection: int, newest_connection: int, topics: tuple[TopicResults, ...], draft: Draft
+) -> None:
+    """Only with an offset that keeps the group known: nothing is remembered of others."""
+    if connection > newest_connection and any(row.problem is None for topic in topics for row in topic.partitions):
+        draft.note(CommittedOn(group_id, connection))
 
 
 def _is_overtaken(table: OffsetTable, event: CommitOffsets, newest_connection: int) -> bool:
@@ -55,9 +81,15 @@ def _is_overtaken(table: OffsetTable, event: CommitOffsets, newest_connection: i
     """
     if event.generation < 0 or event.connection >= newest_connection:
         return False
-    for topic in event.topics:
+    return goes_back(event.topics, lambda topic, partition: table.get(event.group_id, topic, partition))
+
+
+def goes_back(
+    topics: tuple[TopicOffsets, ...], known_at: Callable[[str, int], CommittedOffset | PendingOffset | None]
+) -> bool:
+    for topic in topics:
         for row in topic.offsets:
-            known = table.get(event.group_id, topic.topic, row.partition)
+            known = known_at(topic.topic, row.partition)
             if known is not None and row.offset < known.offset and not is_of_another_topic(known, topic.topic_id):
                 return True
     return False
@@ -84,15 +116,24 @@ def _written_bytes(event: CommitOffsets) -> int:
 
 
 def _commit_topic(group_id: str, topic: TopicOffsets, expires_ms: int, draft: Draft) -> TopicResults:
-    now_ms = draft.now_ms
+    now_ms, name, topic_id = draft.now_ms, topic.topic, topic.topic_id
+
+    def record_of(row: OffsetToCommit) -> OffsetCommit:
+        value = CommittedOffset(row.offset, row.leader_epoch, row.metadata, now_ms, expires_ms, topic_id)
+        return OffsetCommit(group_id, name, row.partition, value)
+
+    return write_rows(topic, record_of, draft)
+
+
+def write_rows(topic: TopicOffsets, record_of: Callable[[OffsetToCommit], Record], draft: Draft) -> TopicResults:
+    """A record for each row that is right."""
     max_bytes = draft.limits.offset_metadata_max_bytes
     results = []
     for row in topic.offsets:
         if row.metadata and len(row.metadata.encode()) > max_bytes:
             results.append(PartitionResult(row.partition, Problem.OFFSET_METADATA_TOO_LARGE))
             continue
-        value = CommittedOffset(row.offset, row.leader_epoch, row.metadata, now_ms, expires_ms, topic.topic_id)
-        draft.write(OffsetCommit(group_id, topic.topic, row.partition, value))
+        draft.write(record_of(row))
         shared = 0 <= row.partition < len(_OK_RESULTS)
         results.append(_OK_RESULTS[row.partition] if shared else PartitionResult(row.partition, None))
     return TopicResults(topic.topic, tuple(results))
@@ -107,7 +148,10 @@ def fetch(group: Group | None, table: OffsetTable, event: FetchOffsets) -> Fetch
     if wanted is None:
         known = table.of(event.group_id)
         wanted = tuple(TopicPartitions(topic, tuple(partitions)) for topic, partitions in known.items())
-    return FetchAnswer(None, tuple(_fetch_topic(table, event.group_id, topic) for topic in wanted))
+    topics = tuple(_fetch_topic(table, event.group_id, topic) for topic in wanted)
+    if event.require_stable and event.group_id in table.pending:
+        topics = tuple(_without_unstable(table, event.group_id, topic) for topic in topics)
+    return FetchAnswer(None, topics)
 
 
 def _fetch_topic(table: OffsetTable, group_id: str, wanted: TopicPartitions) -> FetchedTopic:
@@ -116,13 +160,24 @@ def _fetch_topic(table: OffsetTable, group_id: str, wanted: TopicPartitions) -> 
     return FetchedTopic(wanted.topic, rows)
 
 
+def _without_unstable(table: OffsetTable, group_id: str, topic: FetchedTopic) -> FetchedTopic:
+    """A consumer that took over a partition and went on from here would do again what the transaction has done."""
+    rows = [
+        FetchedOffset(row.partition, problem=Problem.UNSTABLE_OFFSET_COMMIT)
+        if table.pending.senders(group_id, topic.topic, row.partition)
+        else row
+        for row in topic.partitions
+    ]
+    return FetchedTopic(topic.topic, tuple(rows))
+
+
 def _fetched(partition: int, offset: CommittedOffset | None, topic_id: bytes) -> FetchedOffset:
     if offset is None or is_of_another_topic(offset, topic_id):
         return FetchedOffset(partition)
     return FetchedOffset(partition, offset.offset, offset.leader_epoch, offset.metadata)
 
 
-def is_of_another_topic(offset: CommittedOffset, topic_id: bytes) -> bool:
+def is_of_another_topic(offset: CommittedOffset | PendingOffset, topic_id: bytes) -> bool:
     """Committed for an earlier topic of the same name: it points into a log that is gone."""
     return bool(topic_id and offset.topic_id) and topic_id != offset.topic_id
 
@@ -141,4 +196,14 @@ def delete(group: Group | None, table: OffsetTable, event: DeleteOffsets, draft:
             for partition in set(topic.partitions):
                 if table.get(event.group_id, topic.topic, partition) is not None:
                     draft.write(OffsetCommit(event.group_id, topic.topic, partition, None))
+                draft.write(*table.pending.tombstones_at(event.group_id, topic.topic, partition))
     return DeleteOffsetsAnswer(None, tuple(topics))
+
+
+def forget_topics(table: OffsetTable, event: TopicsDeleted, draft: Draft) -> None:
+    for topic in event.topics:
+        for group_id in table:
+            partitions = table.of(group_id).get(topic, {})
+            draft.write(*(OffsetCommit(group_id, topic, partition, None) for partition in partitions))
+        for group_id in table.pending:
+            draft.write(*table.pending.tombstones(group_id, topic))

@@ -58,6 +58,19 @@ class CommittedOffset(Struct, frozen=True, array_like=True, gc=False):
     topic_id: bytes = b""
 
 
+class PendingOffset(Struct, frozen=True, array_like=True, gc=False):
+    """What becomes a `CommittedOffset` if its transaction is committed, at that time. The epoch is the one in which it
+
+    was sent.
+    """
+
+    producer_epoch: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    topic_id: bytes = b""
+
+
 class GroupMetadata(Struct, frozen=True):
     group_id: str
     value: ClassicGroupValue | None
@@ -68,6 +81,19 @@ class OffsetCommit(Struct, frozen=True):
     topic: str
     partition: int
     value: CommittedOffset | None
+
+
+class PendingOffsetCommit(Struct, frozen=True):
+    """There for as long as the transaction is under way. Its tombstone is in one batch with what it came to, so that no
+
+    replay, of a compacted log either, sees both or neither.
+    """
+
+    producer_id: int
+    group_id: str
+    topic: str
+    partition: int
+    value: PendingOffset | None
 
 
 class ConsumerGroupEpoch(Struct, frozen=True):
@@ -109,7 +135,7 @@ ConsumerRecord = (
     | ConsumerGroupTarget
     | ConsumerGroupCurrent
 )
-Record = GroupMetadata | OffsetCommit | ConsumerRecord
+Record = GroupMetadata | OffsetCommit | PendingOffsetCommit | ConsumerRecord
 
 
 _KINDS: RecordKinds[Record] = RecordKinds(
@@ -121,6 +147,7 @@ _KINDS: RecordKinds[Record] = RecordKinds(
     RecordKind(5, ConsumerGroupTargetEpoch, tuple[str], TargetEpochValue),
     RecordKind(6, ConsumerGroupTarget, tuple[str, str], TargetValue),
     RecordKind(7, ConsumerGroupCurrent, tuple[str, str], CurrentValue),
+    RecordKind(8, PendingOffsetCommit, tuple[int, str, str, int], PendingOffset),
 )
 
 encode = _KINDS.encode

@@ -13,6 +13,7 @@ from penstock.groups.core.records import (
     ConsumerRecord,
     GroupMetadata,
     OffsetCommit,
+    PendingOffsetCommit,
     Record,
 )
 from penstock.groups.core.volatile import Volatile
@@ -25,24 +26,30 @@ class GroupsState:
         self._began = began
         self.stored: dict[str, ClassicGroupValue | ConsumerGroup] = {}
         self.offsets = OffsetTable()
-        self.volatile = Volatile()
+        self.volatile = Volatile(began)
 
     def apply(self, record: Record) -> None:
         match record:
             case OffsetCommit():
-                self._apply_offset(record)
+                self.offsets.apply(record)
+                self._track_connection(record.group_id)
+            case PendingOffsetCommit():
+                self.offsets.pending.apply(record)
+                self._track_connection(record.group_id)
             case GroupMetadata():
                 self._apply_classic(record)
             case _:
                 self._apply_consumer(record)
 
-    def _apply_offset(self, record: OffsetCommit) -> None:
+    def _track_connection(self, group_id: str) -> None:
         """On which connection it was committed nobody knows after a replay, only that it was before that."""
-        self.offsets.apply(record)
-        if record.group_id in self.offsets:
-            self.volatile.committed_on.setdefault(record.group_id, self._began)
+        if self._has_offsets(group_id):
+            self.volatile.committed_on.setdefault(group_id, self._began)
         else:
-            self.volatile.committed_on.pop(record.group_id, None)
+            self.volatile.committed_on.pop(group_id, None)
+
+    def _has_offsets(self, group_id: str) -> bool:
+        return group_id in self.offsets or group_id in self.offsets.pending
 
     def _apply_classic(self, record: GroupMetadata) -> None:
         if record.value is not None:
@@ -79,7 +86,7 @@ class GroupsState:
         stored = self.stored.get(group_id)
         if isinstance(stored, ClassicGroupValue):
             return ClassicGroup.restored(group_id, stored)
-        if stored is None and group_id in self.offsets:
+        if stored is None and self._has_offsets(group_id):
             return ClassicGroup(group_id)
         return stored
 
@@ -87,6 +94,9 @@ class GroupsState:
         """Every group that `find` finds, once."""
         yield from self.stored
         yield from (group_id for group_id in self.offsets if group_id not in self.stored)
-        for group_id in self.volatile.classic:
+        for group_id in self.offsets.pending:
             if group_id not in self.stored and group_id not in self.offsets:
+                yield group_id
+        for group_id in self.volatile.classic:
+            if group_id not in self.stored and not self._has_offsets(group_id):
                 yield group_id

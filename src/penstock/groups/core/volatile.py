@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from penstock.groups.core.classic_state import ClassicGroup
 from penstock.groups.core.consumer_volatile import ConsumerNote, ConsumerVolatile, TopicsCompared, TopicsLearned
 from penstock.groups.core.deadlines import Deadline, Deadlines
+from penstock.groups.core.transaction_ends import TransactionEnds, TransactionOver
 from penstock.replication.core.machine import Ticket
 
 
@@ -53,7 +54,17 @@ class CommittedOn:
     connection: int
 
 
-Note = TicketTaken | Armed | Disarmed | ClocksStarted | ExpiryPaused | ClassicRemembered | CommittedOn | ConsumerNote
+Note = (
+    TicketTaken
+    | Armed
+    | Disarmed
+    | ClocksStarted
+    | ExpiryPaused
+    | ClassicRemembered
+    | CommittedOn
+    | TransactionOver
+    | ConsumerNote
+)
 
 
 class Volatile:
@@ -66,10 +77,12 @@ class Volatile:
     - member ids handed out but not used yet: the client gets UNKNOWN_MEMBER_ID and asks for another;
     - session deadlines: they start afresh, so a member is at worst missed one session timeout later;
     - how far an expiry round has come: the next one starts from the beginning;
-    - on which connection a group committed last: the next machine is younger than that.
+    - on which connection a group committed last: the next machine is younger than that;
+    - which transactions have ended: a commit that was verified before this machine began has no guard of it, and one
+      that is verified since is of a transaction that was under way then.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, began: int) -> None:
         self.classic: dict[str, ClassicGroup] = {}
         self.consumer = ConsumerVolatile()
         self.deadlines = Deadlines()
@@ -77,6 +90,7 @@ class Volatile:
         self.expiry_queue: tuple[str, ...] = ()
         self.clocks_started = False
         self.committed_on: dict[str, int] = {}
+        self.transaction_ends = TransactionEnds(began)
 
     def remember(self, note: Note) -> None:
         match note:
@@ -94,6 +108,8 @@ class Volatile:
                 self.expiry_queue = group_ids
             case CommittedOn(group_id, connection):
                 self.committed_on[group_id] = connection
+            case TransactionOver():
+                self.transaction_ends.remember(note)
             case TopicsLearned() | TopicsCompared():
                 self.consumer.remember(note)
 
