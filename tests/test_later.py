@@ -28,6 +28,29 @@ def test_a_mapped_answer_carries_failures_on() -> None:
         broken.result()
 
 
+def test_an_answer_that_another_is_asked_for_comes_when_that_does() -> None:
+    first: Later[int] = Later()
+    second: Later[str] = Later()
+    chained = first.then(lambda value: second if value else Later.of("at once"))
+    first.complete(1)
+    assert not chained.done
+    second.complete("later")
+    assert chained.result() == "later"
+    assert Later.of(0).then(lambda value: Later.of(value + 1)).result() == 1
+
+
+def test_a_chain_carries_failures_on() -> None:
+    failed: Later[int] = Later()
+    failed.fail(KeyError())
+    broken: Later[int] = Later.of(0).then(lambda value: Later.of(1 // value))
+    with pytest.raises(KeyError):
+        failed.then(Later.of).result()
+    with pytest.raises(ZeroDivisionError):
+        broken.result()
+    with pytest.raises(KeyError):
+        Later.of(0).then(lambda value: failed).result()
+
+
 def test_gathered_answers_keep_their_order_whatever_order_they_come_in() -> None:
     laters: list[Later[int]] = [Later(), Later(), Later()]
     gathered = gather(laters)

@@ -77,6 +77,19 @@ class Later(Generic[T]):
         self.when_done(settle)
         return mapped
 
+    def then(self, function: Callable[[T], Later[U]]) -> Later[U]:
+        """As `map`, where what the function returns comes later, too."""
+        chained: Later[U] = Later()
+
+        def settle(source: Later[T]) -> None:
+            try:
+                function(source.result()).when_done(chained.settle_like)
+            except BaseException as error:
+                chained.fail(error)
+
+        self.when_done(settle)
+        return chained
+
     def _settle(self) -> None:
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:

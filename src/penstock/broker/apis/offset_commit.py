@@ -11,13 +11,14 @@ from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 from kio.static.primitive import i32
 
 from penstock.broker.api import Api, Caller, CloseConnection, milliseconds
+from penstock.broker.commit_rows import offsets_in, problem_finder
 from penstock.broker.error_codes import code_or_none
-from penstock.broker.topic_names import check_partition, resolve
+from penstock.broker.topic_names import resolve
 from penstock.cluster.core.image import Image, TopicImage
 from penstock.errors import Problem, Refused
 from penstock.groups.coordinator import Groups
 from penstock.groups.core.answers import CommitAnswer
-from penstock.groups.core.events import CommitOffsets, OffsetToCommit, TopicOffsets
+from penstock.groups.core.events import CommitOffsets
 from penstock.later import Later
 from penstock.wire.lifts.offset_commit import (
     OffsetCommitRequest,
@@ -36,7 +37,7 @@ class OffsetCommit:
 
     def start(self, request: OffsetCommitRequest, caller: Caller) -> Later[OffsetCommitResponse]:
         topics = [(topic, resolve(self._image, topic.name, topic.topic_id)) for topic in request.topics]
-        wanted = tuple(_offsets(topic, found) for topic, found in topics if isinstance(found, TopicImage))
+        wanted = [offsets_in(topic.partitions, found) for topic, found in topics if isinstance(found, TopicImage)]
         event = CommitOffsets(
             group_id=request.group_id,
             topics=tuple(topic for topic in wanted if topic.offsets),
@@ -49,35 +50,12 @@ class OffsetCommit:
         return self._groups.submit(request.group_id, event, CommitAnswer).map(lambda answer: _response(answer, topics))
 
 
-def _offsets(topic: OffsetCommitRequestTopic, found: TopicImage) -> TopicOffsets:
-    return TopicOffsets(
-        topic=found.name,
-        topic_id=found.id.bytes,
-        offsets=tuple(
-            OffsetToCommit(
-                row.partition_index, row.committed_offset, row.committed_leader_epoch, row.committed_metadata or ""
-            )
-            for row in topic.partitions
-            if check_partition(found, row.partition_index) is None
-        ),
-    )
-
-
 def _response(
     answer: CommitAnswer | Refused, topics: list[tuple[OffsetCommitRequestTopic, TopicImage | Problem]]
 ) -> OffsetCommitResponse:
     if answer.problem is Problem.COMMIT_OVERTAKEN:
         raise CloseConnection("a commit that takes its group back came on a connection older than the last commit")
-    results = {}
-    if isinstance(answer, CommitAnswer):
-        results = {(topic.topic, row.partition): row.problem for topic in answer.topics for row in topic.partitions}
-
-    def problem(found: TopicImage | Problem, index: int) -> Problem | None:
-        if answer.problem is not None:
-            return answer.problem
-        unknown = check_partition(found, index)
-        return unknown if isinstance(found, Problem) or unknown else results.get((found.name, index))
-
+    problem = problem_finder(answer)
     return OffsetCommitResponse(
         topics=tuple(
             OffsetCommitResponseTopic(

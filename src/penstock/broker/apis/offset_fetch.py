@@ -1,4 +1,8 @@
-"""OffsetFetch: how far groups have come; of the partitions asked for, or of all that a group has committed."""
+"""OffsetFetch: how far groups have come; of the partitions asked for, or of all that a group has committed.
+
+Where a transaction under way is about to commit another offset, a client that asks for stable ones (`require_stable`)
+is told UNSTABLE_OFFSET_COMMIT, and asks again.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +31,6 @@ from penstock.wire.lifts.offset_fetch import (
 
 
 class OffsetFetch:
-    """`require_stable` is met as it is: without transactions no commit is pending."""
-
     api = Api(key=9, versions=(1, 10))
 
     def __init__(self, groups: Groups, image: Image) -> None:
@@ -36,16 +38,16 @@ class OffsetFetch:
         self._image = image
 
     def start(self, request: OffsetFetchRequest, caller: Caller) -> Later[OffsetFetchResponse]:
-        return gather([self._fetch(group) for group in request.groups]).map(
+        return gather([self._fetch(group, request.require_stable) for group in request.groups]).map(
             lambda groups: OffsetFetchResponse(groups=tuple(groups))
         )
 
-    def _fetch(self, group: OffsetFetchRequestGroup) -> Later[OffsetFetchResponseGroup]:
+    def _fetch(self, group: OffsetFetchRequestGroup, require_stable: bool) -> Later[OffsetFetchResponseGroup]:
         asked = group.topics
         topics = None
         if asked is not None:
             topics = tuple(map(self._partitions, asked))
-        event = FetchOffsets(group.group_id, topics, group.member_id, group.member_epoch)
+        event = FetchOffsets(group.group_id, topics, group.member_id, group.member_epoch, require_stable)
         return self._groups.read(group.group_id, event, FetchAnswer).map(lambda answer: self._response(group, answer))
 
     def _partitions(self, topic: OffsetFetchRequestTopic) -> TopicPartitions:
