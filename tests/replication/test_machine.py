@@ -302,3 +302,20 @@ def test_a_machine_goes_with_the_leadership_of_its_log() -> None:
         assert problem_of(runner.submit(Sum())) is Problem.NOT_COORDINATOR
 
     alive(PowerCutDisk(), use)
+
+
+def test_a_certain_answer_waits_for_whoever_could_lead_instead() -> None:
+    async def use(node: World, runner: Runner) -> None:
+        assert await runner.submit(Add(7), certain=True).wait() == 7
+        assert runner.submit(Sum(), certain=True).result() == 7, "nobody else could"
+        partition = node.replicas.find("__counter", 0)
+        assert isinstance(partition, Partition)
+        node.replicas.roles.learn(partition, PartitionState(1, 5, (1, 2), (1, 2)), version=5)
+        plain, certain = runner.submit(Sum()), runner.submit(Sum(), certain=True)
+        assert plain.result() == 7
+        await whatever_needs_no_disk()
+        assert not certain.done
+        node.replicas.roles.learn(partition, PartitionState(2, 6, (1, 2), (1, 2)), version=6)
+        assert problem_of(certain) is Problem.NOT_COORDINATOR
+
+    alive(PowerCutDisk(), use)

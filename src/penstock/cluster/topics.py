@@ -118,7 +118,7 @@ class Topics:
     async def delete(self, name: str) -> TopicImage | Refused:
         async with self._turn:
             if name in INTERNAL_TOPICS and self._image.topic(name) is not None:
-                return Refused(Problem.INVALID_REQUEST, f"{name} is internal: all that groups have committed is in it")
+                return Refused(Problem.INVALID_REQUEST, f"{name} is internal: the broker keeps its own state in it")
             try:
                 changes = self._in_office()
                 # Not by the image: one that could not be opened here can be deleted all the same.

@@ -19,6 +19,7 @@ from penstock.config.replication import ReplicationSettings
 from penstock.config.setting import Section, Setting, settings_of
 from penstock.config.topic_replication import TopicReplicationSettings
 from penstock.config.topics import TopicSettings
+from penstock.config.transactions import TransactionSettings
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Settings:
     controller: ControllerSettings = field(default_factory=ControllerSettings)
     groups: GroupSettings = field(default_factory=GroupSettings)
     consumer_groups: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
+    transactions: TransactionSettings = field(default_factory=TransactionSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)
 
     def sections(self) -> Iterator[tuple[str, Section]]:

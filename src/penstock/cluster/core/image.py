@@ -8,7 +8,7 @@ from uuid import UUID
 
 from penstock.coordination.paths import NO_EPOCH, NO_LEADER, PartitionState
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets"})
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Transactions: the coordinator's durable machine, and what it has done elsewhere."""

@@ -1,0 +1,125 @@
+"""All transactions of this broker: one machine per partition of __transaction_state, found by the transactional id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from penstock.cluster.core.image import TopicImage
+from penstock.errors import Problem, Refused
+from penstock.later import Later, awaiting
+from penstock.replication.machine import MachineRunner
+from penstock.replication.machines import Ground, MachineKind, Machines
+from penstock.transactions.core import records
+from penstock.transactions.core.answers import ListAnswer, ProducerAnswer, TransactionAnswer
+from penstock.transactions.core.events import (
+    AbortTransaction,
+    AddPartitions,
+    DescribeTransaction,
+    EndTransaction,
+    InitProducerId,
+    ListTransactions,
+    VerifyPartitions,
+)
+from penstock.transactions.core.machine import TransactionEvent, TransactionsMachine
+from penstock.transactions.core.orders import WriteMarkers
+from penstock.transactions.core.records import TransactionRecord
+from penstock.transactions.core.volatile import Note
+from penstock.transactions.markers import Markers
+
+TRANSACTIONS_TOPIC = "__transaction_state"
+
+Runner = MachineRunner[TransactionEvent, TransactionRecord, TransactionAnswer, Note]
+A = TypeVar("A", bound=TransactionAnswer)
+
+
+class FreshIds(Protocol):
+    async def allocate(self) -> int | Refused:
+        """A producer id that nobody else has or ever gets."""
+
+
+class Transactions:
+    """Follows the topics, of which only its own matters to it. Every answer is certain: a coordinator that was replaced
+
+    and does not know it tells no leader that it may write, and no client that its transaction has ended.
+    """
+
+    def __init__(
+        self, make_machine: Callable[[], TransactionsMachine], producer_ids: FreshIds, markers: Markers, ground: Ground
+    ) -> None:
+        self._producer_ids = producer_ids
+        self._markers = markers
+        self._machines: Machines[TransactionEvent, TransactionRecord, TransactionAnswer, Note] = Machines(
+            MachineKind(TRANSACTIONS_TOPIC, make_machine, records, self._take_up, self._carry_out), ground
+        )
+
+    def partition_of(self, transactional_id: str) -> int | None:
+        """Of the transactions topic: its leader is the id's coordinator. None before there is such a topic."""
+        return self._machines.partition_of(transactional_id)
+
+    async def ensure_topic(self, partition_count: int) -> Refused | None:
+        """The topic comes with the first transactional id."""
+        return await self._machines.ensure_topic(partition_count)
+
+    def submit(
+        self, event: AddPartitions | VerifyPartitions | AbortTransaction | DescribeTransaction, kind: type[A]
+    ) -> Later[A | Refused]:
+        """`kind` is the answer that the event is answered with."""
+        return self._machines.submit(event.transactional_id, event, kind, certain=True)
+
+    def renew(self, event: InitProducerId | EndTransaction) -> Later[ProducerAnswer | Refused]:
+        """What may make another producer of a client; it gets a fresh id if it needs one."""
+        first = self._machines.submit(event.transactional_id, event, ProducerAnswer, certain=True)
+        renewed: Later[ProducerAnswer | Refused] = Later()
+
+        def answered(done: Later[ProducerAnswer | Refused]) -> None:
+            answer = done.result()
+            if isinstance(answer, ProducerAnswer) and answer.needs_producer_id:
+                awaiting(self._renewed(event)).when_done(renewed.settle_like)
+            else:
+                renewed.complete(answer)
+
+        first.when_done(answered)
+        return renewed
+
+    async def _renewed(self, event: InitProducerId | EndTransaction) -> ProducerAnswer | Refused:
+        match await self._producer_ids.allocate():
+            case Refused(_, text):
+                # Kafka's answer when it has no ids left: clients take it as a reason to ask again.
+                return Refused(Problem.COORDINATOR_LOADING, text)
+            case fresh_id:
+                again = replace(event, fresh_producer_id=fresh_id)
+                return await self._machines.submit(event.transactional_id, again, ProducerAnswer, certain=True).wait()
+
+    def listed(self, event: ListTransactions) -> Later[list[ListAnswer | Refused]]:
+        """Of all partitions here; the answers are in no order that means anything."""
+        return self._machines.submit_to_all(event, ListAnswer)
+
+    def unavailable(self) -> list[Refused]:
+        """Why transactions are not served, for every partition where they are not."""
+        return self._machines.unavailable()
+
+    # Following the topics
+
+    async def open_topic(self, topic: TopicImage) -> None:
+        """Machines come with the leadership of their partitions."""
+
+    async def drop_topic(self, name: str, *, keep: bool = False) -> None:
+        if name == TRANSACTIONS_TOPIC:
+            self._machines.drop()
+
+    async def close(self) -> None:
+        self._machines.close()
+        self._markers.close()
+
+    # What machines order
+
+    def _take_up(self, runner: Runner) -> None:
+        """What was ordered before the replay, by this machine's predecessors."""
+        if isinstance(machine := runner.machine, TransactionsMachine):
+            self._markers.write(runner, list(machine.open_orders()))
+
+    def _carry_out(self, runner: Runner, orders: tuple[object, ...]) -> None:
+        self._markers.write(runner, [order for order in orders if isinstance(order, WriteMarkers)])

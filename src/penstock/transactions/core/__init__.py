@@ -1,0 +1,1 @@
+"""The pure part of transactions: events in, decisions out."""

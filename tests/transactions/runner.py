@@ -1,0 +1,144 @@
+"""Drives a transactions machine as the real runner does, in memory: commits when it is told to, and dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from penstock.replication.core.machine import Answered, Tick
+from penstock.transactions.core.answers import ProducerAnswer, TransactionAnswer
+from penstock.transactions.core.events import EndTransaction, InitProducerId, MarkersWritten
+from penstock.transactions.core.machine import TransactionEvent, TransactionsMachine
+from penstock.transactions.core.orders import WriteMarkers
+from penstock.transactions.core.records import TransactionRecord, decode, encode
+from penstock.transactions.core.transaction import Transaction
+
+A = TypeVar("A")
+OnAnswer = Callable[[TransactionAnswer], None]
+
+
+@dataclass
+class Waiting:
+    """What leaves when the log is committed up to here."""
+
+    offset: int
+    answer: TransactionAnswer
+    on_answer: OnAnswer
+    orders: tuple[object, ...]
+
+
+class Runner:
+    """Records go through their bytes, and every decision is made twice and must come out the same."""
+
+    def __init__(self, make: Callable[[], TransactionsMachine], now_ms: int = 1_000_000) -> None:
+        self._make = make
+        self.now_ms = now_ms
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.committed = 0
+        self._waiting: list[Waiting] = []
+        # Given out, and not yet done.
+        self.orders: list[WriteMarkers] = []
+        self.on_order: Callable[[WriteMarkers], None] = lambda order: None
+        self.on_record: Callable[[TransactionRecord], None] = lambda record: None
+        self._fresh_id = 1000
+        self.machine = make()
+        self.run_due()
+
+    def submit(self, event: TransactionEvent, on_answer: OnAnswer = lambda answer: None) -> None:
+        """As the shell does it: who needs a fresh producer id gets one."""
+        decision = self.machine.decide(event, self.now_ms)
+        assert decision == self.machine.decide(event, self.now_ms), "a decision changed something"
+        assert isinstance(decision.answer, Answered)
+        answer = decision.answer.answer
+        if isinstance(answer, ProducerAnswer) and answer.needs_producer_id:
+            assert isinstance(event, InitProducerId | EndTransaction) and not decision.records
+            self._fresh_id += 1
+            self.submit(replace(event, fresh_producer_id=self._fresh_id), on_answer)
+            return
+        for record in decision.records:
+            self.append(record)
+        for note in decision.notes:
+            self.machine.remember(note)
+        self._waiting.append(Waiting(len(self.log), answer, on_answer, decision.orders))
+
+    def append(self, record: TransactionRecord) -> None:
+        key, value = encode(record)
+        assert decode(key, value) == record
+        self.on_record(record)
+        self.log.append((key, value))
+        self.machine.apply(decode(key, value))
+
+    def commit(self) -> None:
+        self.committed = len(self.log)
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.on_answer(each.answer)
+            for order in each.orders:
+                assert isinstance(order, WriteMarkers)
+                self._take(order)
+
+    def ask(self, event: TransactionEvent, kind: type[A]) -> A:
+        """Submits, commits, and checks what kind of answer it gets."""
+        answers: list[TransactionAnswer] = []
+        self.submit(event, answers.append)
+        self.commit()
+        (answer,) = answers
+        assert isinstance(answer, kind)
+        return answer
+
+    def _take(self, order: WriteMarkers) -> None:
+        self.on_order(order)
+        self.orders.append(order)
+
+    def write_markers(self) -> None:
+        """All that are ordered; commits."""
+        self.commit()
+        orders, self.orders = self.orders, []
+        for order in orders:
+            self.submit(MarkersWritten(order.transactional_id, order.ends))
+        self.commit()
+
+    def advance(self, by_ms: int) -> None:
+        """Time passes; whatever falls due in between runs at its own moment."""
+        target_ms = self.now_ms + by_ms
+        while (due_ms := self.machine.next_deadline_ms()) is not None and due_ms <= target_ms:
+            self.now_ms = max(self.now_ms, due_ms)
+            self.run_due()
+        self.now_ms = target_ms
+
+    def run_due(self) -> None:
+        for _ in range(10_000):
+            due_ms = self.machine.next_deadline_ms()
+            if due_ms is None or due_ms > self.now_ms:
+                return
+            self.submit(Tick())
+        raise AssertionError("the machine asks for one tick after another without end")
+
+    def die(self, *, lost: int = 0, compacted: bool = False) -> None:
+        """The next machine replays; up to so many uncommitted records are gone, and so are their answers."""
+        self.log = self.log[: max(self.committed, len(self.log) - lost)]
+        self._waiting.clear()
+        if compacted:
+            newest = {key: value for key, value in self.log if value is not None}
+            last_place = {key: place for place, (key, _) in enumerate(self.log)}
+            self.log = [
+                (key, value)
+                for place, (key, value) in enumerate(self.log)
+                if last_place[key] == place and (value is not None and key in newest)
+            ]
+        self.committed = len(self.log)
+        self.machine = self._make()
+        for key, value in self.log:
+            self.machine.apply(decode(key, value))
+        self.orders.clear()
+        for order in self.machine.open_orders():
+            self._take(order)
+        self.run_due()
+
+    def transaction(self, transactional_id: str = "id") -> Transaction:
+        found = self.machine.state.find(transactional_id)
+        assert found is not None
+        return found

@@ -1,0 +1,250 @@
+"""The coordinator's shell: machines that come and go, and markers that arrive whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+from tests.cluster.running import Cluster, cluster
+from tests.disk.power import PowerCutDisk
+from tests.transactions.leaders import Leaders, ProducerIds
+
+from penstock.errors import Problem, Refused
+from penstock.replication.machine import RELOAD_DELAY_MS
+from penstock.replication.machines import Ground
+from penstock.transactions.coordinator import TRANSACTIONS_TOPIC, Transactions
+from penstock.transactions.core.answers import AddAnswer, DescribeAnswer, ListAnswer, ProducerAnswer
+from penstock.transactions.core.events import (
+    AddPartitions,
+    DescribeTransaction,
+    EndTransaction,
+    InitProducerId,
+    ListTransactions,
+)
+from penstock.transactions.core.limits import TransactionLimits
+from penstock.transactions.core.machine import TransactionsMachine
+from penstock.transactions.core.transaction import Producer, TopicPartitions
+from penstock.transactions.markers import GONE_AFTER_MS, Markers
+
+
+@dataclass
+class Serving:
+    running: Cluster
+    transactions: Transactions
+    leaders: Leaders
+    producer_ids: ProducerIds
+    unopened: set[str] = field(default_factory=set)
+
+    async def initialise(self, name: str = "id") -> Producer:
+        answer = await self.transactions.renew(InitProducerId(name, 60_000)).wait()
+        assert isinstance(answer, ProducerAnswer) and answer.problem is None, answer
+        return answer.producer
+
+    async def begin(self, *partitions: int, name: str = "id", topic: str = "orders") -> Producer:
+        producer = await self.initialise(name)
+        event = AddPartitions(name, producer, (TopicPartitions(topic, partitions),))
+        answer = await self.transactions.submit(event, AddAnswer).wait()
+        assert isinstance(answer, AddAnswer) and answer.problem is None, answer
+        return producer
+
+    async def end(self, producer: Producer, *, name: str = "id", version: int = 2) -> Producer:
+        answer = await self.transactions.renew(EndTransaction(name, producer, True, version)).wait()
+        assert isinstance(answer, ProducerAnswer) and answer.problem is None, answer
+        return answer.producer
+
+    async def state(self, name: str = "id") -> str:
+        answer = await self.transactions.submit(DescribeTransaction(name), DescribeAnswer).wait()
+        return answer.state if isinstance(answer, DescribeAnswer) else answer.problem.name
+
+    async def until_complete(self, name: str = "id") -> None:
+        while await self.state(name) != "CompleteCommit":
+            await asyncio.sleep(0.001)
+
+    def lead_anew(self) -> None:
+        """Another epoch, as after an election: the next machine replays."""
+        partition = self.running.partition(TRANSACTIONS_TOPIC)
+        state = replace(partition.state, leader_epoch=partition.state.leader_epoch + 1)
+        self.running.node.replicas.roles.learn(partition, state, partition.version + 1)
+
+
+@asynccontextmanager
+async def serving(memory: PowerCutDisk) -> AsyncIterator[Serving]:
+    async with cluster(memory) as running:
+        node, leaders, ids, unopened = running.node, Leaders(), ProducerIds(), set[str]()
+        markers = Markers(running.image, lambda: unopened, leaders, node.clock)
+        ground = Ground(node.replicas, running.topics, running.image, node.pool, node.clock)
+        transactions = Transactions(lambda: TransactionsMachine(TransactionLimits()), ids, markers, ground)
+        try:
+            await running.made("orders", 4)
+            assert await transactions.ensure_topic(1) is None
+            yield Serving(running, transactions, leaders, ids, unopened)
+        finally:
+            await transactions.close()
+
+
+def served(use: Callable[[Serving], Awaitable[None]]) -> None:
+    async def life() -> None:
+        async with serving(PowerCutDisk()) as serving_now:
+            await use(serving_now)
+
+    asyncio.run(life())
+
+
+def test_a_transaction_from_its_beginning_to_its_end() -> None:
+    async def use(serving: Serving) -> None:
+        producer = await serving.begin(0, 2)
+        after = await serving.end(producer)
+        assert after == Producer(producer.id, producer.epoch + 1)
+        await serving.until_complete()
+        (asked,) = serving.leaders.asked
+        (marker,) = asked.markers
+        assert asked.node_id == 1
+        assert marker.topics == (TopicPartitions("orders", (0, 2)),)
+        assert (marker.producer_id, marker.producer_epoch) == (after.id, after.epoch)
+        assert (marker.commit, marker.transaction_version) == (True, 2)
+        assert marker.coordinator_epoch == serving.running.partition(TRANSACTIONS_TOPIC).leader_epoch
+        (listed,) = await serving.transactions.listed(ListTransactions()).wait()
+        assert isinstance(listed, ListAnswer)
+        assert [row.state for row in listed.transactions] == ["CompleteCommit"]
+
+    served(use)
+
+
+def test_what_a_leader_refuses_is_asked_again_and_nothing_else() -> None:
+    async def use(serving: Serving) -> None:
+        serving.leaders.problems["orders", 1] = Problem.NOT_LEADER
+        producer = await serving.begin(0, 1)
+        await serving.end(producer)
+        while len(serving.leaders.asked) < 3:
+            await asyncio.sleep(0.001)
+        assert await serving.state() == "PrepareCommit"
+        serving.leaders.problems.clear()
+        await serving.until_complete()
+        assert [asked.places() for asked in serving.leaders.asked[:2]] == [
+            [("orders", 0), ("orders", 1)],
+            [("orders", 1)],
+        ]
+
+    served(use)
+
+
+def test_a_request_of_which_nobody_knows_what_became_is_made_again() -> None:
+    async def use(serving: Serving) -> None:
+        serving.leaders.answer_at_once = False
+        await serving.end(await serving.begin(0))
+        while not serving.leaders.asked:
+            await asyncio.sleep(0.001)
+        serving.leaders.answer_at_once = True
+        serving.leaders.asked[0].answer.complete(Refused(Problem.REQUEST_TIMED_OUT, "silence"))
+        await serving.until_complete()
+        assert len(serving.leaders.asked) == 2
+
+    served(use)
+
+
+def test_a_topic_that_stays_away_was_deleted_unless_it_could_not_be_opened() -> None:
+    async def use(serving: Serving) -> None:
+        serving.unopened.add("unopened")
+        await serving.end(await serving.begin(0, topic="deleted"))
+        await serving.end(await serving.begin(0, name="other", topic="unopened"), name="other")
+        await serving.end(await serving.begin(9, name="beyond"), name="beyond")
+        serving.running.node.clock.advance(GONE_AFTER_MS // 2)
+        assert await serving.state() == "PrepareCommit"
+        serving.running.node.clock.advance(GONE_AFTER_MS)
+        await serving.until_complete()
+        await serving.until_complete("beyond")
+        assert await serving.state("other") == "PrepareCommit"
+        assert not serving.leaders.asked
+        await serving.running.made("unopened")
+        await serving.until_complete("other")
+
+    served(use)
+
+
+def test_the_next_coordinator_finishes_what_was_decided_and_the_one_before_nothing() -> None:
+    async def use(serving: Serving) -> None:
+        serving.leaders.answer_at_once = False
+        await serving.end(await serving.begin(0), version=1)
+        while not serving.leaders.asked:
+            await asyncio.sleep(0.001)
+        serving.lead_anew()
+        while await serving.state() != "PrepareCommit":
+            await asyncio.sleep(0.001)
+        serving.leaders.answer(serving.leaders.asked[0])
+        while len(serving.leaders.asked) < 2:
+            await asyncio.sleep(0.001)
+        assert await serving.state() == "PrepareCommit", "what was answered was the other one's question"
+        before, now = serving.leaders.asked
+        assert now.markers[0].coordinator_epoch == before.markers[0].coordinator_epoch + 1
+        serving.leaders.answer(now)
+        await serving.until_complete()
+        assert len(serving.leaders.asked) == 2
+
+    served(use)
+
+
+def test_all_that_is_ordered_while_a_broker_is_asked_goes_together() -> None:
+    async def use(serving: Serving) -> None:
+        serving.leaders.answer_at_once = False
+        names = ["a", "b", "c"]
+        producers = {name: await serving.begin(place, name=name) for place, name in enumerate(names)}
+        await serving.end(producers["a"], name="a")
+        while not serving.leaders.asked:
+            await asyncio.sleep(0.001)
+        for name in ("b", "c"):
+            await serving.end(producers[name], name=name)
+        assert len(serving.leaders.asked) == 1
+        serving.leaders.answer_at_once = True
+        serving.leaders.answer(serving.leaders.asked[0])
+        for name in names:
+            await serving.until_complete(name)
+        assert [len(asked.markers) for asked in serving.leaders.asked] == [1, 2]
+
+    served(use)
+
+
+def test_a_full_disk_delays_the_end_and_does_not_prevent_it() -> None:
+    async def use(serving: Serving) -> None:
+        serving.leaders.answer_at_once = False
+        await serving.end(await serving.begin(0))
+        while not serving.leaders.asked:
+            await asyncio.sleep(0.001)
+        serving.running.node.disk.fill()
+        serving.leaders.answer_at_once = True
+        serving.leaders.answer(serving.leaders.asked[0])
+        assert await serving.state() == Problem.COORDINATOR_NOT_AVAILABLE.name
+        serving.running.node.disk.make_room()
+        while await serving.state() != "CompleteCommit":
+            serving.running.node.clock.advance(RELOAD_DELAY_MS)
+            await asyncio.sleep(0.001)
+
+    served(use)
+
+
+def test_without_producer_ids_clients_are_asked_to_come_again() -> None:
+    async def use(serving: Serving) -> None:
+        serving.producer_ids.refused = Refused(Problem.STORE_UNAVAILABLE, "no store")
+        answer = await serving.transactions.renew(InitProducerId("id", 60_000)).wait()
+        assert isinstance(answer, Refused) and answer.problem is Problem.COORDINATOR_LOADING
+        serving.producer_ids.refused = None
+        await serving.initialise()
+
+    served(use)
+
+
+def test_ids_are_served_where_their_partition_is_led() -> None:
+    async def use(serving: Serving) -> None:
+        await serving.initialise()
+        assert serving.transactions.partition_of("id") == 0
+        deleted = await serving.running.topics.delete(TRANSACTIONS_TOPIC)
+        assert isinstance(deleted, Refused) and deleted.problem is Problem.INVALID_REQUEST
+        partition = serving.running.partition(TRANSACTIONS_TOPIC)
+        elsewhere = replace(partition.state, leader=2, leader_epoch=partition.state.leader_epoch + 1)
+        serving.running.node.replicas.roles.learn(partition, elsewhere, partition.version + 1)
+        assert await serving.state() == Problem.NOT_COORDINATOR.name
+        assert not serving.transactions.unavailable()
+
+    served(use)
