@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
+import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponse
@@ -92,14 +93,14 @@ class Edge:
         return row.error_code, row.committed_offset
 
 
-def one_partition(topic: str) -> TopicImage:
-    state = PartitionState(leader=1, leader_epoch=0, replicas=(1,), isr=(1,))
-    return TopicImage(topic, topic_id(topic), (PartitionImage(state, version=0),), {})
+def one_partition(topic: str, replicas: tuple[int, ...] = (1,)) -> TopicImage:
+    state = PartitionState(leader=1, leader_epoch=0, replicas=replicas, isr=replicas)
+    return TopicImage(topic, topic_id(topic), (PartitionImage(state, version=0),), TOPIC_CONFIG)
 
 
 @asynccontextmanager
-async def edge(node: World, *, leads: bool) -> AsyncIterator[Edge]:
-    """The only partition of the offsets topic is this broker's if it `leads`."""
+async def edge(node: World, replicas: tuple[int, ...]) -> AsyncIterator[Edge]:
+    """The only partition of the offsets topic has these replicas, and this broker leads it if it is one."""
     image = Image("cluster", 1, [BrokerImage(1, "", 0, None)])
     for topic in (OFFSETS_TOPIC, "orders"):
         image.put(one_partition(topic))
@@ -109,8 +110,8 @@ async def edge(node: World, *, leads: bool) -> AsyncIterator[Edge]:
 
     # They are needed to make the offsets topic, which is there.
     groups = Groups(make_machine, Ground(node.replicas, cast(Topics, None), image, node.pool, node.clock))
-    if leads:
-        await node.partition(OFFSETS_TOPIC, TOPIC_CONFIG)
+    if replicas:
+        await node.replicas.open_topic(one_partition(OFFSETS_TOPIC, replicas))
     coordinator = HandVerification()
     handler, fetching = TxnOffsetCommit(groups, image, coordinator), OffsetFetch(groups, image)
     try:
@@ -119,9 +120,9 @@ async def edge(node: World, *, leads: bool) -> AsyncIterator[Edge]:
         await groups.close()
 
 
-def at(use: Callable[[Edge], Awaitable[None]], *, leads: bool = True) -> None:
+def at(use: Callable[[Edge], Awaitable[None]], replicas: tuple[int, ...] = (1,)) -> None:
     async def life() -> None:
-        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node, edge(node, leads=leads) as broker:
+        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node, edge(node, replicas) as broker:
             await use(broker)
 
     asyncio.run(life())
@@ -193,4 +194,18 @@ def test_nor_where_another_broker_coordinates_the_group() -> None:
         answer = await broker.groups.end_transaction(0, event).wait()
         assert answer.problem is Problem.NOT_LEADER, "for who writes markers it is a partition like any other"
 
-    at(use, leads=False)
+    at(use, replicas=())
+
+
+@pytest.mark.parametrize("others", [(), (2,)])
+def test_that_nothing_was_pending_says_only_who_is_not_replaced(others: tuple[int, ...]) -> None:
+    """The other replica could lead by now, and have what is pending; it has not been heard of."""
+
+    async def use(broker: Edge) -> None:
+        event = TransactionEnded(9, 4, coordinator_epoch=0, committed=True)
+        answer = broker.groups.end_transaction(0, event)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert answer.done is (not others)
+
+    at(use, replicas=(1, *others))
