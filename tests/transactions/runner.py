@@ -22,9 +22,8 @@ OnAnswer = Callable[[TransactionAnswer], None]
 
 @dataclass
 class Waiting:
-    """What leaves when the log is committed up to here."""
+    """What leaves when the log is committed."""
 
-    offset: int
     answer: TransactionAnswer
     on_answer: OnAnswer
     orders: tuple[object, ...]
@@ -47,8 +46,8 @@ class Runner:
         self.machine = make()
         self.run_due()
 
-    def submit(self, event: TransactionEvent, on_answer: OnAnswer = lambda answer: None) -> None:
-        """As the shell does it: who needs a fresh producer id gets one."""
+    def submit(self, event: TransactionEvent, on_answer: OnAnswer = lambda answer: None) -> TransactionAnswer:
+        """As the shell does it: who needs a fresh producer id gets one. Returned is what will be answered."""
         decision = self.machine.decide(event, self.now_ms)
         assert decision == self.machine.decide(event, self.now_ms), "a decision changed something"
         assert isinstance(decision.answer, Answered)
@@ -56,13 +55,13 @@ class Runner:
         if isinstance(answer, ProducerAnswer) and answer.needs_producer_id:
             assert isinstance(event, InitProducerId | EndTransaction) and not decision.records
             self._fresh_id += 1
-            self.submit(replace(event, fresh_producer_id=self._fresh_id), on_answer)
-            return
+            return self.submit(replace(event, fresh_producer_id=self._fresh_id), on_answer)
         for record in decision.records:
             self.append(record)
         for note in decision.notes:
             self.machine.remember(note)
-        self._waiting.append(Waiting(len(self.log), answer, on_answer, decision.orders))
+        self._waiting.append(Waiting(answer, on_answer, decision.orders))
+        return answer
 
     def append(self, record: TransactionRecord) -> None:
         key, value = encode(record)

@@ -7,6 +7,7 @@ import itertools
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.scale import examples
 from tests.transactions.clients import TIMEOUT_MS, Attempt, Client, Connection, Request
 from tests.transactions.runner import Runner
 
@@ -35,7 +36,7 @@ class TransactionSimulation(RuleBasedStateMachine):
         self.names = itertools.count()
         self.runner = Runner(lambda: TransactionsMachine(TransactionLimits(), began=next(self.numbers)))
         # Its epochs will not last long.
-        worn = Transaction(Producer(5, LAST_EPOCH - 2), TransactionState.EMPTY, TIMEOUT_MS, self.runner.now_ms)
+        worn = Transaction(Producer(5, LAST_EPOCH - 1), TransactionState.EMPTY, TIMEOUT_MS, self.runner.now_ms)
         self.runner.append(TransactionRecord("worn", worn))
         self.runner.commit()
         self.runner.on_record = self.see_record
@@ -48,6 +49,7 @@ class TransactionSimulation(RuleBasedStateMachine):
         self.outcomes: dict[str, bool] = {}
         self.owners: dict[tuple[str, Producer], Client] = {}
         self.asked: list[MarkersWritten] = []
+        self.written: set[tuple[str, int]] = set()
         for transactional_id, version in zip(IDS, versions, strict=True):
             self.clients.append(Client(f"client{next(self.names)}", transactional_id, version, self.connect))
 
@@ -66,6 +68,8 @@ class TransactionSimulation(RuleBasedStateMachine):
             client = self.clients[place % len(self.clients)]
             if client.is_idle:
                 self.ask(client, wish, place)
+            if place % 3 == 0:
+                self.let_a_ghost_in(place)
             if fate == "repeated":
                 self.lose_patience(client)
             if client.awaited is not None and fate != "held":
@@ -94,8 +98,8 @@ class TransactionSimulation(RuleBasedStateMachine):
     def hand_over(self, client: Client) -> None:
         """What it awaits arrives, and everything that it sent before on the same connection."""
         request = client.awaited
-        if request in self.from_leaders:
-            self.runner.submit(request, lambda answer: self.tell(request, answer))
+        if request is not None and request in self.from_leaders:
+            self.submit(request)
         while client.connection.requests and client.awaited is request:
             self.deliver(client.connection)
 
@@ -125,24 +129,35 @@ class TransactionSimulation(RuleBasedStateMachine):
 
     @rule(place=places, commits=st.booleans())
     def arrives_late(self, place: int, commits: bool) -> None:
-        busy = [connection for connection in self.connections if connection.requests]
-        if busy:
-            self.deliver(busy[place % len(busy)])
+        self.let_a_ghost_in(place)
         if self.from_leaders:
-            request = self.from_leaders[place % len(self.from_leaders)]
-            self.runner.submit(request, lambda answer: self.tell(request, answer))
+            self.submit(self.from_leaders[place % len(self.from_leaders)])
         if commits:
             self.runner.commit()
 
+    def let_a_ghost_in(self, place: int) -> None:
+        """A request whose client has long repeated it, or has gone."""
+        current = [client.connection for client in self.clients]
+        left = [connection for connection in self.connections if connection.requests and connection not in current]
+        if left:
+            self.deliver(left[place // 3 % len(left)])
+
     def deliver(self, connection: Connection) -> None:
         request = connection.requests.pop(0)
+        if getattr(self.submit(request), "problem", None) is Problem.TRANSACTION_OVERTAKEN:
+            connection.requests.clear()
 
-        def answered(answer: TransactionAnswer) -> None:
-            if getattr(answer, "problem", None) is Problem.TRANSACTION_OVERTAKEN:
-                connection.requests.clear()
-            self.tell(request, answer)
-
-        self.runner.submit(request, answered)
+    def submit(self, request: Request) -> TransactionAnswer:
+        before, written = self.runner.machine.state.find(request.transactional_id), len(self.runner.log)
+        answer = self.runner.submit(request, lambda answer: self.tell(request, answer))
+        after = self.runner.machine.state.find(request.transactional_id)
+        if isinstance(answer, ProducerAnswer) and answer.problem is None:
+            assert after is not None
+            assert after.producer == answer.producer, "its client would not be let in"
+        asker = request.producer if not isinstance(request, InitProducerId) else Producer(*_given(request))
+        if before is not None and asker.id >= 0 and asker not in (before.producer, before.previous):
+            assert len(self.runner.log) == written, "who was fenced got something done"
+        return answer
 
     def tell(self, request: Request, answer: TransactionAnswer) -> None:
         for client in self.clients:
@@ -170,6 +185,7 @@ class TransactionSimulation(RuleBasedStateMachine):
         """And those of some earlier transaction once more."""
         for order in self.runner.orders:
             self.asked.append(MarkersWritten(order.transactional_id, order.ends))
+            self.written.add((order.transactional_id, order.ends))
             self.runner.submit(self.asked[-1])
         self.runner.orders.clear()
         if self.asked:
@@ -201,6 +217,7 @@ class TransactionSimulation(RuleBasedStateMachine):
         elif old.is_prepared:
             assert new.has_ended_with(old.state is TransactionState.PREPARE_COMMIT), "another outcome"
             assert not new.topics
+            assert (record.transactional_id, old.ends) in self.written, "complete without markers"
         if new.is_ongoing:
             for row in new.topics:
                 assert self.attempts[row.topic].producer == new.producer, "who was fenced got something done"
@@ -237,7 +254,9 @@ class TransactionSimulation(RuleBasedStateMachine):
             return
         self.runner.die()
         self.runner.advance(2 * TIMEOUT_MS)
-        self.runner.write_markers()
+        self.runner.commit()
+        self.write_markers(0)
+        self.runner.commit()
         for transactional_id, found in self.runner.machine.state.stored.items():
             assert not found.is_prepared and not found.is_ongoing, transactional_id
             added = AddPartitions(transactional_id, found.producer, ())
@@ -247,5 +266,9 @@ class TransactionSimulation(RuleBasedStateMachine):
                 assert attempt.topic in self.outcomes, "it was begun, and never ended"
 
 
+def _given(request: InitProducerId) -> tuple[int, int]:
+    return request.producer_id, request.producer_epoch
+
+
 TestTransactionSimulation = TransactionSimulation.TestCase
-TestTransactionSimulation.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+TestTransactionSimulation.settings = settings(max_examples=examples(50), stateful_step_count=50, deadline=None)

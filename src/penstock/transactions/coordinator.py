@@ -71,18 +71,12 @@ class Transactions:
 
     def renew(self, event: InitProducerId | EndTransaction) -> Later[ProducerAnswer | Refused]:
         """What may make another producer of a client; it gets a fresh id if it needs one."""
-        first = self._machines.submit(event.transactional_id, event, ProducerAnswer, certain=True)
-        renewed: Later[ProducerAnswer | Refused] = Later()
 
-        def answered(done: Later[ProducerAnswer | Refused]) -> None:
-            answer = done.result()
-            if isinstance(answer, ProducerAnswer) and answer.needs_producer_id:
-                awaiting(self._renewed(event)).when_done(renewed.settle_like)
-            else:
-                renewed.complete(answer)
+        def or_fresh(answer: ProducerAnswer | Refused) -> Later[ProducerAnswer | Refused]:
+            is_needed = isinstance(answer, ProducerAnswer) and answer.needs_producer_id
+            return awaiting(self._renewed(event)) if is_needed else Later.of(answer)
 
-        first.when_done(answered)
-        return renewed
+        return self._machines.submit(event.transactional_id, event, ProducerAnswer, certain=True).then(or_fresh)
 
     async def _renewed(self, event: InitProducerId | EndTransaction) -> ProducerAnswer | Refused:
         match await self._producer_ids.allocate():
