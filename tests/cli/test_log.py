@@ -16,7 +16,8 @@ from penstock.disk.local import LocalDisk
 from penstock.storage.directories import PartitionDirectories
 from penstock.storage.journal import Journal, JournalTicket
 from penstock.storage.log import Log
-from penstock.wire.batch import read_header
+from penstock.wire.batch import read_header, stamp
+from penstock.wire.control import Marker, build_marker
 from penstock.wire.records import Record, RecordHeader, build_batch
 
 
@@ -56,6 +57,21 @@ def test_dump_shows_every_batch(segment: Path) -> None:
     ]
     assert found[1]["position"] == found[0]["bytes"]
     assert "BASE OFFSET" in run("dump", str(segment.parent)).stdout
+
+
+def test_dump_shows_how_transactions_end(segment: Path) -> None:
+    aborted, committed = (build_marker(7, 1, Marker(is_commit, 3), 1000) for is_commit in (False, True))
+    for place, marker in enumerate((aborted, committed)):
+        stamp(marker, 5 + place, 0)
+    segment.write_bytes(segment.read_bytes() + aborted + committed)
+    found = rows("dump", str(segment), "--from", "4")
+    assert [(row["kind"], row["producer_id"], row["coordinator_epoch"]) for row in found] == [
+        ("data", None, None),
+        ("abort marker", 7, 3),
+        ("commit marker", 7, 3),
+    ]
+    assert "commit marker" in run("dump", str(segment)).stdout
+    assert len(run("dump", str(segment), "--records", "--from", "4").stdout.splitlines()) == 1
 
 
 def test_dump_shows_the_records_too(segment: Path) -> None:

@@ -10,10 +10,12 @@ from penstock.disk.interface import Buffer
 from penstock.errors import PenstockError, Refused
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
+from penstock.storage.core.aborted import AbortedTransactions
 from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.log import Slice
 from penstock.units import KIB
 from penstock.wire.batch import read_header
+from penstock.wire.fetch_response import AbortedTransaction
 
 # Less than this from one segment: compaction may have left only empty batches there, and a client that gets nothing
 # but those for an answer takes its limits for too small. So the next segment's are added.
@@ -25,9 +27,11 @@ class Row:
     """What there is to say about one partition, and where reading it stands."""
 
     __slots__ = (
+        "aborted",
         "bytes_left",
         "high_watermark",
         "is_held",
+        "last_stable_offset",
         "next_offset",
         "parting",
         "partition",
@@ -49,6 +53,10 @@ class Row:
         self.refused: Refused | None = None
         self.records: list[Buffer] = []
         self.high_watermark = -1
+        # As it was when the row was begun, because of this one it is known what was aborted below it. Followers have
+        # their own.
+        self.last_stable_offset = -1
+        self.aborted: AbortedTransactions | None = None
         self.start_offset = -1
         # Where the log of the follower that fetches parts from this one.
         self.parting: EpochEnd | None = None
@@ -68,6 +76,14 @@ class Row:
             or self.high_watermark != self.wanted.told_high_watermark
             or self.start_offset != self.wanted.told_start_offset
         )
+
+    def aborted_transactions(self) -> list[AbortedTransaction]:
+        """Those that a reader of committed records has to leave out of what it gets."""
+        offset = self.wanted.fetch_offset
+        if not self.records or self.aborted is None or not self.aborted.ends_from(offset):
+            return []
+        found = self.aborted.overlapping(offset, _end_offset(self.records[-1]))
+        return [AbortedTransaction(row.producer_id, row.first_offset) for row in found]
 
     def fail(self, error: PenstockError) -> None:
         """Better the records before the damage than the error alone; the client's next fetch meets it again."""
@@ -108,15 +124,19 @@ class Reader(Protocol):
     @property
     def limits(self) -> Limits | None: ...
 
+    @property
+    def reads_committed(self) -> bool: ...
+
     def admit(self, partition: Partition, row: Row) -> Refused | None:
         """Whether it may read, and what there is to say to it besides records, or instead."""
 
 
 class FetchRead:
-    __slots__ = ("_to_end", "cold", "failed", "rows", "size")
+    __slots__ = ("_reads_committed", "_to_end", "cold", "failed", "rows", "size")
 
-    def __init__(self, *, to_end: bool = False) -> None:
+    def __init__(self, *, to_end: bool = False, reads_committed: bool = False) -> None:
         self._to_end = to_end
+        self._reads_committed = reads_committed
         self.rows: list[Row] = []
         # Rows whose bytes must be waited for; `size` counts them with the most that they may become.
         self.cold: list[Row] = []
@@ -126,8 +146,11 @@ class FetchRead:
     def read_on(self, row: Row, partition: Partition) -> None:
         """From where the row stands, until there is an answer or the pool is needed."""
         more = True
+        stable_offset = row.last_stable_offset if self._reads_committed else None
         while more:
-            part = partition.read(row.next_offset, row.bytes_left, self.size == 0, to_end=self._to_end)
+            part = partition.read(
+                row.next_offset, row.bytes_left, self.size == 0, to_end=self._to_end, stable_offset=stable_offset
+            )
             if not part.length:
                 return
             data = part.cached()
@@ -147,7 +170,7 @@ class FetchRead:
 
 def read_all(replicas: Replicas, wanted: Iterable[Wanted], max_bytes: int, reader: Reader) -> FetchRead:
     """The first partition with records gives at least one batch, however large: a consumer must get past it."""
-    read = FetchRead(to_end=reader.is_follower)
+    read = FetchRead(to_end=reader.is_follower, reads_committed=reader.reads_committed)
     for each in wanted:
         _read_row(read, replicas, each, max_bytes, reader)
     return read
@@ -188,6 +211,10 @@ def _read_row(read: FetchRead, replicas: Replicas, wanted: Wanted, max_bytes: in
         return
     row.partition = partition
     row.high_watermark = partition.high_watermark
+    if not reader.is_follower:
+        row.last_stable_offset = partition.last_stable_offset
+        if reader.reads_committed and partition.log.aborted.rows:
+            row.aborted = partition.log.aborted.rows.as_of_now()
     row.start_offset = partition.log.start_offset
     if row.parting is not None or row.preferred_replica != NO_REPLICA:
         # Said at once, and without records.

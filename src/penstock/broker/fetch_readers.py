@@ -19,9 +19,11 @@ class ConsumerReader:
     is_follower = False
     limits = None
 
-    def __init__(self, image: Image, rack: str) -> None:
+    def __init__(self, image: Image, rack: str, *, reads_committed: bool) -> None:
+        """`reads_committed`: only what belongs to no transaction or to one that was committed."""
         self._image = image
         self._rack = rack
+        self.reads_committed = reads_committed
 
     def admit(self, partition: Partition, row: Row) -> Refused | None:
         if (refused := epoch_problem(partition, row.wanted.current_leader_epoch)) is not None:
@@ -48,6 +50,7 @@ class FollowerReader:
     """Its fetch counts once, whatever is read for it how often."""
 
     is_follower = True
+    reads_committed = False
 
     def __init__(
         self, replica: int, broker_epoch: int, connection: int, limits: FollowerLimits | None, now_ms: int

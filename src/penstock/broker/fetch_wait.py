@@ -15,19 +15,29 @@ from penstock.replication.partition import Partition
 
 class FetchWait:
     def __init__(
-        self, partitions: Sequence[Partition], missing_bytes: int, finish: Callable[[], None], *, appends: bool = False
+        self,
+        partitions: Sequence[Partition],
+        missing_bytes: int,
+        finish: Callable[[], None],
+        *,
+        appends: bool = False,
+        stable: bool = False,
     ) -> None:
-        """`appends`: what is appended counts and not what is committed, for a follower."""
+        """`appends`: what is appended counts and not what is committed, for a follower; `stable`: only what is below
+
+        the last stable offset, for a reader of committed transactions.
+        """
         self._partitions = partitions
         self._missing_bytes = missing_bytes
         self._finish = finish
         self._appends = appends
+        self._stable = stable
         self._timer: Timer | None = None
         self._is_due = False
 
     def arm(self, clock: Clock, max_wait_ms: int) -> None:
         for partition in self._partitions:
-            partition.watch(self, self._progress, appends=self._appends)
+            partition.watch(self, self._progress, appends=self._appends, stable=self._stable)
         self._timer = clock.call_at(clock.now_ms() + max_wait_ms, self._wake)
 
     def _progress(self, readable_bytes: int | None) -> None:

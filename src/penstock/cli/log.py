@@ -24,6 +24,7 @@ from penstock.storage.scan import ANY_OFFSET, next_valid_batch, valid_batches
 from penstock.storage.segment import LOG_SUFFIX
 from penstock.units import MIB
 from penstock.wire.batch import BatchHeader
+from penstock.wire.control import read_marker
 from penstock.wire.records import records_of
 
 app = typer.Typer(
@@ -64,7 +65,7 @@ def dump(
                 if records:
                     _print_records(segment, file.read(position, header.size), header)
                 else:
-                    rows.append(_row(segment, position, header))
+                    rows.append(_row(segment, position, header) | _marker(file, position, header))
             for header in _journaled(segment, _replay_for(segment, journals), end, expected_offset):
                 say(f"{segment}: from offset {header.base_offset} on see the journal: the next start puts it back")
                 break
@@ -225,6 +226,15 @@ def _segments(path: Path) -> list[Path]:
     return found
 
 
+def _marker(file: File, position: int, header: BatchHeader) -> dict[str, Any]:
+    """What a control batch says, in the place of what it would be without that."""
+    marker = read_marker(file.read(position, header.size)) if header.is_control else None
+    if marker is None:
+        return {}
+    outcome = "commit" if marker.is_commit else "abort"
+    return {"kind": f"{outcome} marker", "coordinator_epoch": marker.coordinator_epoch}
+
+
 def _row(segment: Path, position: int, header: BatchHeader) -> dict[str, Any]:
     kinds = [
         name for name, holds in (("control", header.is_control), ("transactional", header.is_transactional)) if holds
@@ -244,10 +254,14 @@ def _row(segment: Path, position: int, header: BatchHeader) -> dict[str, Any]:
         "max_timestamp": header.max_timestamp,
         "timestamp_type": "LogAppendTime" if header.is_log_append_time else "CreateTime",
         "kind": ", ".join(kinds) or "data",
+        "coordinator_epoch": None,
     }
 
 
 def _print_records(segment: Path, batch: bytes, header: BatchHeader) -> None:
+    if header.is_control:
+        # Not what a producer wrote: the dump without --records tells of it.
+        return
     try:
         for record in records_of(batch, limit_bytes=MAX_RECORDS_BYTES):
             headers = tuple((each.key.decode(errors="replace"), each.value) for each in record.headers)

@@ -66,7 +66,7 @@ class Cleaner:
             await sleep(self._clock, COMPACT_EVERY_MS)
             for partition in list(self._replicas):
                 compaction = Compaction.begin(
-                    partition.log, bound_offset=partition.high_watermark, now_ms=self._clock.now_ms()
+                    partition.log, bound_offset=partition.last_stable_offset, now_ms=self._clock.now_ms()
                 )
                 if compaction is not None:
                     await self._compact(partition, compaction)

@@ -32,13 +32,16 @@ _NOT_KNOWN = Refused(
 )
 
 
-async def find_offset(partition: Partition, timestamp: int, pool: ThreadPoolExecutor) -> Position | Refused:
+async def find_offset(
+    partition: Partition, timestamp: int, pool: ThreadPoolExecutor, *, reads_committed: bool = False
+) -> Position | Refused:
+    """`reads_committed`: for a reader that sees only what belongs to no transaction or to a committed one."""
     log = partition.log
     match timestamp:
         case _ if timestamp == LATEST:
             if not _latest_is_known(partition):
                 return _NOT_KNOWN
-            return Position(partition.high_watermark, leader_epoch=partition.leader_epoch)
+            return Position(_readable_end(partition, reads_committed), leader_epoch=partition.leader_epoch)
         case _ if timestamp in (EARLIEST, EARLIEST_LOCAL):
             return Position(log.start_offset, leader_epoch=log.epochs.epoch_of(log.start_offset))
         case _ if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
@@ -50,9 +53,13 @@ async def find_offset(partition: Partition, timestamp: int, pool: ThreadPoolExec
         found = await asyncio.get_running_loop().run_in_executor(pool, search)
     except PenstockError as error:
         return Refused.by(error)
-    if found is None or found.offset >= partition.high_watermark:
+    if found is None or found.offset >= _readable_end(partition, reads_committed):
         return NOWHERE if _latest_is_known(partition) else _NOT_KNOWN
     return Position(found.offset, found.timestamp_ms, found.leader_epoch)
+
+
+def _readable_end(partition: Partition, reads_committed: bool) -> int:
+    return partition.last_stable_offset if reads_committed else partition.high_watermark
 
 
 def _latest_is_known(partition: Partition) -> bool:

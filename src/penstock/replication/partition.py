@@ -76,6 +76,11 @@ class Partition:
         # Whether this broker leads still, for whoever must know.
         self.confirmations = Confirmations(lambda: _tell(self._followers, None))
         self._readers: dict[object, OnProgress] = {}
+        # Those of committed transactions only.
+        self._stable_readers: dict[object, OnProgress] = {}
+        # The last stable offset of which they were told, and how much was committed since.
+        self._stable_offset = self.high_watermark
+        self._unstable_bytes = 0
         self._followers: dict[object, OnProgress] = {}
         # What an append is refused with.
         self._refused: Refused | None = NOT_LEADING
@@ -87,6 +92,13 @@ class Partition:
     def acknowledged_end(self) -> int:
         """What this replica counts with."""
         return self.log.durable_offset if self.waits_for_sync else self.log.end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What readers of committed transactions may not see yet begins there: all before it has an outcome."""
+        stable_offset = self.log.producer_states.transactions.last_stable_offset(self.high_watermark)
+        # Retention does not wait for a transaction.
+        return max(stable_offset, self.log.start_offset)
 
     def may_be_read(self, *, as_closest: bool) -> bool:
         """By consumers; `as_closest`: it was chosen because it is near, so it need not lead."""
@@ -121,16 +133,14 @@ class Partition:
         self._refused = self._closed or refused
         self._commits.refuse(self._refused)
         self.confirmations.refuse(self._refused)
-        _tell(self._readers, None)
-        _tell(self._followers, None)
+        _tell_ended(self._readers, self._stable_readers, self._followers)
 
     def stop(self, problem: Problem, text: str) -> None:
         """For good: the partition is deleted, moved, or its log failed. What can be read stays so."""
         self._refused = self._closed = Refused(problem, text)
         self._commits.refuse(self._closed)
         self.confirmations.refuse(self._closed)
-        _tell(self._readers, None)
-        _tell(self._followers, None)
+        _tell_ended(self._readers, self._stable_readers, self._followers)
         if problem is Problem.STORAGE_FAILED:
             if self.leadership is not None:
                 self.leadership.is_resigning = True
@@ -186,7 +196,7 @@ class Partition:
         if self._refused is not None:
             return Later.of(self._refused)
         if next_offset <= self.high_watermark:
-            return Later.of(self._answer_below(next_offset))
+            return Later.of(_answer_below(self.leadership, next_offset))
         return self._commits.add(next_offset, deadline_ms)
 
     def expire(self, now_ms: int) -> None:
@@ -219,17 +229,28 @@ class Partition:
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int, at_least_one: bool, *, to_end: bool = False) -> Slice:
-        """What is committed; `to_end`: all that there is, for a follower."""
+    def read(
+        self, offset: int, max_bytes: int, at_least_one: bool, *, to_end: bool = False, stable_offset: int | None = None
+    ) -> Slice:
+        """What is committed; `to_end`: all that there is, for a follower. `stable_offset`: only what is below it, which
+
+        was the last stable offset at some time, for a reader of committed transactions.
+        """
         upto = self.log.end_offset if to_end else self.high_watermark
+        if stable_offset is not None and stable_offset < upto:
+            upto = stable_offset
         return self.log.read(offset, max_bytes, upto=upto, at_least_one=at_least_one)
 
-    def watch(self, key: object, on_progress: OnProgress, *, appends: bool = False) -> None:
-        """Told, until it is unwatched, what becomes readable; `appends`: what is appended, for a follower."""
-        (self._followers if appends else self._readers)[key] = on_progress
+    def watch(self, key: object, on_progress: OnProgress, *, appends: bool = False, stable: bool = False) -> None:
+        """Told, until it is unwatched, what becomes readable; `appends`: what is appended, for a follower.
+
+        `stable`: for a reader of committed transactions.
+        """
+        (self._followers if appends else self._stable_readers if stable else self._readers)[key] = on_progress
 
     def unwatch(self, key: object) -> None:
         self._readers.pop(key, None)
+        self._stable_readers.pop(key, None)
         self._followers.pop(key, None)
 
     def learn_high_watermark(self) -> None:
@@ -238,6 +259,7 @@ class Partition:
             if self.following.high_watermark < self.high_watermark:
                 # Only after something that was committed is lost.
                 self.high_watermark = self.following.high_watermark
+                self._stable_offset = min(self._stable_offset, self.high_watermark)
             self._moved_to(self.following.high_watermark)
 
     def _moved_to(self, offset: int) -> None:
@@ -251,20 +273,33 @@ class Partition:
         readable = max(1, committed_bytes - self._committed_bytes)
         self._committed_bytes = committed_bytes
         if self._commits.waiting:
-            self._commits.reached(offset, self._answer_below(offset))
+            self._commits.reached(offset, _answer_below(self.leadership, offset))
         if self._readers:
             _tell(self._readers, readable)
+        self._unstable_bytes += readable
+        stable_offset = self.log.producer_states.transactions.last_stable_offset(offset)
+        if stable_offset > self._stable_offset:
+            self._stable_offset = stable_offset
+            # How much of it is stable now is not known; who is told of too much looks once more.
+            stable_bytes, self._unstable_bytes = self._unstable_bytes, 0
+            if self._stable_readers:
+                _tell(self._stable_readers, stable_bytes)
 
-    def _answer_below(self, next_offset: int) -> Committed:
-        leadership = self.leadership
-        if leadership is not None and leadership.standing(next_offset) is Standing.COMMITTED_BELOW_MIN_ISR:
-            return _SHRUNK_SINCE
-        return None
+
+def _answer_below(leadership: Leadership | None, next_offset: int) -> Committed:
+    if leadership is not None and leadership.standing(next_offset) is Standing.COMMITTED_BELOW_MIN_ISR:
+        return _SHRUNK_SINCE
+    return None
 
 
 def _tell(watchers: dict[object, OnProgress], progress: int | None) -> None:
     for on_progress in list(watchers.values()):
         on_progress(progress)
+
+
+def _tell_ended(*all_watchers: dict[object, OnProgress]) -> None:
+    for watchers in all_watchers:
+        _tell(watchers, None)
 
 
 def _place_of(partition: Partition) -> dict[str, object]:

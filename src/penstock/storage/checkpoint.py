@@ -27,6 +27,8 @@ class SegmentRow(msgspec.Struct, array_like=True, frozen=True):
     created_ms: int
     gaps: bool
     damage: list[Damage]
+    # How many rows its index of aborted transactions has.
+    aborted: int = 0
 
 
 class Checkpoint(msgspec.Struct, array_like=True, frozen=True):

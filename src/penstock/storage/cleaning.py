@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from penstock.disk.interface import Buffer, Disk, File, read_whole, write_fully
 from penstock.errors import PenstockError, Problem
+from penstock.storage.core.aborted import AbortedTransaction
+from penstock.storage.core.cleaned_transactions import CleanedTransactions
 from penstock.storage.core.compaction import (
     BatchFilter,
     ClosedSegment,
@@ -22,6 +24,7 @@ from penstock.storage.scan import valid_batches
 from penstock.storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
 from penstock.units import KIB, MIB
 from penstock.wire.batch import BatchHeader, read_header
+from penstock.wire.control import read_marker
 
 # Half a million keys in one pass; a log with more takes several.
 KEY_MAP_BYTES = 24 * MIB
@@ -35,8 +38,9 @@ _CHUNK_BYTES = MIB
 class CleaningTask(NamedTuple):
     """What a pass works on: gathered on the event loop's thread, used on another.
 
-    `kept_batches`: producer id and last offset of the batches that tell a living producer's sequence. `generation`: of
-    what the pass makes; newer than all that the log has or had a moment ago.
+    `kept_batches`: producer id and last offset of the batches that tell a living producer's sequence; `kept_markers`:
+    producer id and epoch where only a marker tells the epoch. `aborted`: transactions that overlap with the segments.
+    `generation`: of what the pass makes; newer than all that the log has or had a moment ago.
     """
 
     closed: tuple[Segment, ...]
@@ -44,16 +48,22 @@ class CleaningTask(NamedTuple):
     rules: CompactionRules
     now_ms: int
     kept_batches: frozenset[tuple[int, int]]
+    kept_markers: frozenset[tuple[int, int]]
+    aborted: tuple[AbortedTransaction, ...]
     generation: int
     index_interval_bytes: int
     records_limit_bytes: int
 
 
 class Replacement(NamedTuple):
-    """A new segment, complete and on disk, for neighbours of which it holds what stays."""
+    """A new segment, complete and on disk, for neighbours of which it holds what stays.
+
+    `dropped_markers`: offsets of those that ended transactions of which nothing was left.
+    """
 
     old: tuple[Segment, ...]
     new: Segment
+    dropped_markers: frozenset[int]
 
 
 class Cleaning:
@@ -98,6 +108,8 @@ class Cleaning:
             delete_retention_ms=self._task.rules.delete_retention_ms,
             kept_batches=self._task.kept_batches,
             limit_bytes=self._task.records_limit_bytes,
+            kept_markers=self._task.kept_markers,
+            transactions=CleanedTransactions(self._task.aborted),
         )
         sources = [segment for segment in self._task.closed if segment.base_offset < self.clean_offset]
         for group in merge_groups([facts_of(segment) for segment in sources], self._task.rules.segment_bytes):
@@ -106,6 +118,7 @@ class Cleaning:
     def _map_keys(self) -> Iterator[None]:
         """Fill the map with the dirty records, as far as it goes; that may end inside of a batch."""
         start_offset, end_offset = self._task.dirty
+        transactions = CleanedTransactions(row for row in self._task.aborted if row.last_offset >= start_offset)
         read_bytes = 0
         for segment in self._task.closed:
             if segment.next_offset <= start_offset or segment.base_offset >= end_offset:
@@ -113,7 +126,11 @@ class Cleaning:
             for _, header, batch in _batches(segment):
                 if header.next_offset <= start_offset:
                     continue
-                self.clean_offset = self._map_batch(batch, header, start_offset)
+                # An aborted record must not push out the committed one before it.
+                if _has_no_records(batch, header, transactions):
+                    self.clean_offset = header.next_offset
+                else:
+                    self.clean_offset = self._map_batch(batch, header, start_offset)
                 if self.clean_offset < header.next_offset:
                     return
                 read_bytes += header.size
@@ -124,9 +141,6 @@ class Cleaning:
 
     def _map_batch(self, batch: memoryview, header: BatchHeader, start_offset: int) -> int:
         """The first offset that is not in the map."""
-        # An aborted record must not push out the committed one before it; which are aborted is not known here.
-        if header.is_control or header.is_transactional:
-            return header.next_offset
         for record in readable_records(batch, self._task.records_limit_bytes) or ():
             if record.key is None or record.offset < start_offset:
                 continue
@@ -138,6 +152,7 @@ class Cleaning:
         first, last = group[0], group[-1]
         output = self._output = _Output(self._disk, self._directory, first, self._task)
         changed = len(group) > 1
+        dropped_markers: set[int] = set()
         read_bytes = 0
         for segment in group:
             for position, header, batch in _batches(segment):
@@ -148,6 +163,8 @@ class Cleaning:
                     changed = True
                 if outcome.fate is not Fate.DROPPED:
                     output.append(outcome.batch)
+                elif header.is_control:
+                    dropped_markers.add(header.base_offset)
                 read_bytes += header.size
                 if read_bytes >= STEP_BYTES:
                     read_bytes = 0
@@ -155,7 +172,7 @@ class Cleaning:
         if changed:
             new = output.finish()
             self._output = None
-            yield Replacement(tuple(group), new)
+            yield Replacement(tuple(group), new, frozenset(dropped_markers))
         else:
             self._output = None
             output.discard()
@@ -164,6 +181,15 @@ class Cleaning:
 def facts_of(segment: Segment) -> ClosedSegment:
     newest_ms = segment.facts.newest_ms
     return ClosedSegment(segment.base_offset, segment.next_offset, segment.size, segment.created_ms, newest_ms)
+
+
+def _has_no_records(batch: memoryview, header: BatchHeader, transactions: CleanedTransactions) -> bool:
+    """None that count, because it is a marker or aborted."""
+    if not header.is_control:
+        return transactions.is_aborted(header)
+    if (marker := read_marker(batch)) is not None:
+        transactions.leaves_nothing(header, marker)
+    return True
 
 
 def _batches(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview]]:

@@ -22,7 +22,7 @@ RECORDS_LIMIT_BYTES = 32 * MIB
 class Compaction:
     """Of one log, once. On the event loop's thread, except `work`.
 
-        compaction = Compaction.begin(log, bound_offset=high_watermark, now_ms=now_ms)
+        compaction = Compaction.begin(log, bound_offset=last_stable_offset, now_ms=now_ms)
         while not compaction.is_done:
             compaction.work()          # on a pool thread
             compaction.settle(now_ms)
@@ -78,7 +78,7 @@ class Compaction:
         if self._log.failure is not None:
             self.is_done = True
         elif replacement is not None:
-            if self._is_void or not self._log.replace_segments(replacement.old, replacement.new, now_ms):
+            if self._is_void or not self._log.replace_segments(*replacement[:2], now_ms, replacement.dropped_markers):
                 # Truncation or retention was faster.
                 self._log.doomed.append((now_ms, replacement.new))
                 self.is_done = True
@@ -124,6 +124,8 @@ class Compaction:
             frozenset(
                 (entry.producer_id, batch.next_offset - 1) for entry in log.producers() for batch in entry.batches
             ),
+            frozenset((entry.producer_id, entry.epoch) for entry in log.producers() if not entry.batches),
+            tuple(log.aborted.rows.overlapping(closed[0].base_offset, dirty.end_offset)) if closed else (),
             1 + max(segment.generation for segment in (*log.segments, *others)),
             log.settings.index_interval_bytes,
             RECORDS_LIMIT_BYTES,

@@ -30,6 +30,8 @@ class IndexBlock(NamedTuple):
     position: int
     content: bytes
     covers: int
+    # To make it again takes more than to read the log.
+    must_sync: bool = False
 
     def write(self, disk: Disk) -> None:
         """Blocking."""
@@ -38,7 +40,7 @@ class IndexBlock(NamedTuple):
             if self.position == 0:
                 file.truncate(0)
             write_fully(file, [self.content], self.position)
-            if self.covers >= SYNCED_FROM_BYTES:
+            if self.must_sync or self.covers >= SYNCED_FROM_BYTES:
                 file.sync()
         finally:
             file.close()

@@ -14,6 +14,7 @@ from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.core.producer_state import ProducedBatch, ProducerEntry
 from penstock.storage.deletion import Deletion, apply_retention
 from penstock.storage.doubt import SyncedMark, doubtful, forget_word, has_word, remove_mark
+from penstock.storage.ended import end_transaction
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.reading import find_slice
 from penstock.storage.recovery import Recovery
@@ -25,7 +26,7 @@ from penstock.storage.state import LogState
 from penstock.storage.sync import SyncTicket
 from penstock.storage.timestamps import TimestampedOffset, first_at_or_after, newest
 from penstock.storage.truncation import settle_truncation, truncate
-from penstock.wire.batch import BatchHeader, stamp, stamp_append_time
+from penstock.wire.batch import CONTROL, BatchHeader, stamp, stamp_append_time
 from penstock.wire.tuples import new_tuple
 
 __all__ = ["Appended", "Log", "Slice", "SyncTicket"]
@@ -92,13 +93,13 @@ class Log(LogState):
         if self.failure is not None:
             raise self.failed_error()
         has_producer = header.producer_id >= 0
-        if has_producer and (duplicate := self.producer_states.check(header)) is not None:
-            return self._answer_duplicate(duplicate)
         settings = self.settings
         base_offset = self.end_offset
         size = len(batch)
         segment = self.active
         try:
+            if has_producer and (duplicate := self.producer_states.check(header)) is not None:
+                return self._answer_duplicate(duplicate)
             if (
                 segment is None
                 or segment.size + size > settings.segment_bytes
@@ -144,7 +145,10 @@ class Log(LogState):
         if self.stage is not None and not self.stage.add(batch, size):
             self.stage = None
         if has_producer:
-            self.producer_states.record(header, base_offset, timestamp_ms, now_ms)
+            if header.attributes & CONTROL:
+                end_transaction(self, batch, header, now_ms)
+            else:
+                self.producer_states.record(header, base_offset, timestamp_ms, now_ms)
         return new_tuple(Appended, (base_offset, next_offset, append_time_ms, False, self.start_offset))
 
     def _answer_duplicate(self, duplicate: ProducedBatch) -> Appended:

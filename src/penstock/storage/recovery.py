@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.config.log import LogSettings
 from penstock.disk.interface import Disk, File, write_fully
 from penstock.storage.checkpoint import CHECKPOINT_NAME, Checkpoint, CheckpointFiles, SegmentRow
+from penstock.storage.core.aborted import AbortedTransaction
 from penstock.storage.core.damage import Damage
 from penstock.storage.core.leader_epochs import LeaderEpochs
 from penstock.storage.core.producer_state import ProducerStates
 from penstock.storage.core.replay import Replay
 from penstock.storage.journal_share import JournalShare
+from penstock.storage.producer_replay import producers_before, recover_indexes
 from penstock.storage.recovery_report import RecoveryReport
 from penstock.storage.scan import next_valid_batch, valid_batches
 from penstock.storage.segment import LOG_SUFFIX, MOST_OFFSETS, SNAPSHOT_SUFFIX, SUFFIXES, Segment
 from penstock.storage.segment_indexes import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SegmentIndexes
+from penstock.storage.transaction_index import TransactionIndexes
 from penstock.wire.batch import BatchHeader
 
 _SEGMENT_FILE = re.compile(r"(\d{20})(?:-(\d+))?(\.[a-z]+)")
@@ -41,6 +45,7 @@ class Recovered(NamedTuple):
     end_offset: int
     epochs: LeaderEpochs
     producers: ProducerStates
+    aborted: TransactionIndexes
     report: RecoveryReport
     changed: list[tuple[Segment, int]]
     scanned_batches: int
@@ -83,6 +88,8 @@ class Recovery:
         # One in which this broker led and wrote nothing: what it took afterwards may be of an older one.
         self._epochs.cut_end(self._checkpoint.recovery_offset)
         self._producers = ProducerStates(self._checkpoint.producers)
+        # By markers behind the checkpoint.
+        self._aborted: list[AbortedTransaction] = []
         self._replay = Replay()
         if share is not None:
             share.raise_sequence(self._checkpoint.journal_sequence)
@@ -101,6 +108,9 @@ class Recovery:
         self._judge_tails()
         self._note_missing(rows)
         self._forget_snapshots()
+        aborted, self.report.transaction_indexes_rebuilt = recover_indexes(
+            self._disk, self._segments, rows, self._aborted
+        )
         recovery_offset = self._checkpoint.recovery_offset
         last = self._segments[-1] if self._segments else None
         written_end = last.next_offset if last else 0
@@ -121,6 +131,7 @@ class Recovery:
             end_offset,
             self._epochs,
             self._producers,
+            aborted,
             self.report,
             [(segment, position) for segment, position in self._changed.items() if segment in self._segments],
             self._scanned_batches,
@@ -194,6 +205,8 @@ class Recovery:
             # Compaction merged it into the segment before it, and its removal did not reach the disk.
             segment.remove_files()
             return
+        if before is None and base_offset > self._checkpoint.recovery_offset:
+            self._producers = producers_before(self._disk, segment, self._producers)
         is_last_row = row is not None and row is self._checkpoint.segments[-1]
         if row is not None and is_last_row and self._checkpoint.is_cut:
             self._cut_again(segment, row.size)
@@ -280,7 +293,9 @@ class Recovery:
         if next_offset > self._checkpoint.recovery_offset:
             self._epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
-                self._producers.record(header, header.base_offset, header.max_timestamp, self._now_ms)
+                read = partial(segment.file().read, segment.size - header.size, header.size)
+                if (aborted := self._producers.take_up(header, read, self._now_ms)) is not None:
+                    self._aborted.append(aborted)
 
     def _put_back(self, segment: Segment, file: File) -> bool:
         """Writes what the journal has from the end of the segment's valid bytes on; whether that was anything.

@@ -17,12 +17,14 @@ class RecoveryReport:
     torn_bytes: int = 0
     put_back_bytes: int = 0
     indexes_rebuilt: int = 0
+    transaction_indexes_rebuilt: int = 0
     damage: list[Damage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
     def noteworthy(self) -> bool:
-        return bool(self.torn_bytes or self.put_back_bytes or self.indexes_rebuilt or self.damage or self.notes)
+        rebuilt = self.indexes_rebuilt + self.transaction_indexes_rebuilt
+        return bool(self.torn_bytes or self.put_back_bytes or rebuilt or self.damage or self.notes)
 
     @property
     def hole_offset(self) -> int | None:
@@ -39,6 +41,8 @@ class RecoveryReport:
             parts.append(f"put back {self.put_back_bytes} bytes from the journal")
         if self.indexes_rebuilt:
             parts.append(f"rebuilt the indexes of {self.indexes_rebuilt} segments")
+        if self.transaction_indexes_rebuilt:
+            parts.append(f"found the aborted transactions of {self.transaction_indexes_rebuilt} segments anew")
         parts += self.notes
         parts += [str(damage.error()) for damage in self.damage]
         return "; ".join(parts)

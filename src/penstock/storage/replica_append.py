@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from penstock.disk.interface import write_fully
 from penstock.errors import PenstockError, Problem
+from penstock.storage.ended import end_transaction
 from penstock.storage.segment import MOST_OFFSETS, Segment
 from penstock.storage.state import LogState
-from penstock.wire.batch import BatchHeader
+from penstock.wire.batch import CONTROL, BatchHeader
 
 # As many as a leader's log keeps.
 _TAIL_BATCHES = 4096
@@ -142,7 +143,10 @@ def _record(log: LogState, run: _Run, now_ms: int) -> None:
         if log.stage is not None and not log.stage.add(run.data[at : at + size], size):
             log.stage = None
         if header.producer_id >= 0:
-            log.producer_states.record(header, base_offset, header.max_timestamp, now_ms)
+            if header.attributes & CONTROL:
+                end_transaction(log, run.data[at : at + size], header, now_ms)
+            else:
+                log.producer_states.record(header, base_offset, header.max_timestamp, now_ms)
         log.end_offset = header.next_offset
         at += size
     if len(log.tail_offsets) > _TAIL_BATCHES:

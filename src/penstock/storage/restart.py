@@ -14,6 +14,7 @@ from penstock.storage.doubt import remove_mark
 from penstock.storage.sealed import read_sealed, seal
 from penstock.storage.segment import Segment
 from penstock.storage.state import LogState
+from penstock.storage.transaction_index import TransactionIndexes
 
 RESTART_NAME = "restart"
 
@@ -89,6 +90,7 @@ def _forget_all(log: LogState) -> Sequence[Segment]:
     log.stage = None
     log.epochs, log.latest_epoch = LeaderEpochs(), None
     log.producer_states = ProducerStates()
+    log.aborted = TransactionIndexes()
     log.hole_offset = None
     log.size_bytes = 0
     log.truncations += 1

@@ -11,12 +11,13 @@ from penstock.storage.core.damage import Damage
 from penstock.storage.core.retention import SegmentFacts
 from penstock.storage.scan import ANY_OFFSET, next_valid_batch, sound_batches
 from penstock.storage.segment_indexes import NO_TIMESTAMP, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SegmentIndexes
+from penstock.storage.transaction_index import TRANSACTION_INDEX_SUFFIX
 from penstock.wire.batch import BatchHeader
 
 LOG_SUFFIX = ".log"
 SNAPSHOT_SUFFIX = ".snapshot"
 # What can be made again from the log.
-SIDE_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
+SIDE_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
 # The log goes first: what is left without it after a crash is swept up at the next start.
 SUFFIXES = (LOG_SUFFIX, *SIDE_SUFFIXES)
 
@@ -132,7 +133,8 @@ class Segment:
         """A thread that still reads keeps its own hold on the file."""
         self._file = None
 
-    def row(self) -> SegmentRow:
+    def row(self, aborted: int = 0) -> SegmentRow:
+        """`aborted`: rows of its index of aborted transactions, which the log has."""
         return SegmentRow(
             self.base_offset,
             self.generation,
@@ -142,6 +144,7 @@ class Segment:
             self.created_ms,
             self.gaps,
             list(self.damage),
+            aborted,
         )
 
     def adopt(self, row: SegmentRow) -> None:

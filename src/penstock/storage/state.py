@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -72,6 +72,7 @@ class LogState:
         self.active = self.segments[-1] if recovered.appendable else None
         self.epochs = recovered.epochs
         self.producer_states = recovered.producers
+        self.aborted = recovered.aborted
         self.start_offset = recovered.start_offset
         self.end_offset = recovered.end_offset
         self.synced_offset = self.durable_offset = recovered.synced_offset
@@ -163,6 +164,7 @@ class LogState:
         first_offset = self.segments[0].base_offset if self.segments else self.end_offset
         self.start_offset = max(self.start_offset, first_offset)
         self.epochs.cut_start(self.start_offset)
+        self.aborted.rows.cut_start(first_offset)
 
     def move_start(self, before_offset: int) -> int:
         """What is below it is gone for readers; files go with retention. The start, which never moves back."""
@@ -171,16 +173,20 @@ class LogState:
             self.epochs.cut_start(before_offset)
         return self.start_offset
 
-    def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int) -> bool:
+    def replace_segments(
+        self, old: Sequence[Segment], new: Segment, now_ms: int, dropped_markers: Collection[int] = ()
+    ) -> bool:
         """Compaction's step: `new`, complete and on disk, takes the place of neighbours. False if they changed.
 
-        It lasts once a checkpoint is written; until then a crash brings back the old ones.
+        It lasts once a checkpoint is written; until then a crash brings back the old ones. `dropped_markers`: offsets
+        of those that it does not have any more.
         """
         place = bisect_right(self.segments, new.base_offset, key=_base_offset) - 1
         present = self.segments[max(place, 0) : place + len(old)]
         if self.failure is not None or present != list(old) or self.active in old:
             return False
         self.segments[place : place + len(old)] = [new]
+        self.aborted.rows.drop(dropped_markers)
         self.commit.drop(old)
         self._warm = [segment for segment in self._warm if segment not in old]
         self.warm(new)
@@ -228,7 +234,7 @@ class LogState:
         content = Checkpoint(
             self.end_offset,
             self.start_offset,
-            [segment.row() for segment in self.segments],
+            [segment.row(self.aborted.count_in(segment)) for segment in self.segments],
             self.epochs.starts(),
             self.producer_states.entries(),
             self.clean_offset,
@@ -241,6 +247,7 @@ class LogState:
             if segment.indexes is not None
             for block in segment.indexes.take_blocks(segment.size)
         ]
+        blocks += self.aborted.take_blocks(self.segments)
         self._gathered = (self.appended_bytes, self.appended_batches, self.clean_offset, len(self.replaced))
         return partial(self.files.write, self.files.take_turn(), blocks, content, for_good or bool(self.replaced))
 
@@ -259,6 +266,7 @@ class LogState:
         if str(error) != self._checkpoint_complaint:
             self._checkpoint_complaint = str(error)
             logger.warning("log.checkpoint.failed", extra={"directory": self.directory, "why": str(error)})
+        self.aborted.forget_saved()
         for segment in self.segments:
             if segment.indexes is not None:
                 segment.indexes.forget_saved()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.storage.checkpoint import ProducerSnapshot
-from penstock.storage.core.producer_state import ProducerStates
+from penstock.storage.core.producer_state import NO_TRANSACTION, ProducerStates
 from penstock.storage.doubt import remove_mark
-from penstock.storage.sealed import read_sealed
-from penstock.storage.segment import SNAPSHOT_SUFFIX, Segment
+from penstock.storage.producer_replay import replay_producers
+from penstock.storage.segment import Segment
 from penstock.storage.state import LogState
 
 
@@ -103,6 +102,8 @@ def _forget(log: LogState, cut: _Cut, producers: ProducerStates) -> list[Segment
         if segment.indexes is not None and log.commit.in_flight:
             # A checkpoint that was gathered before is void, and with it what it was to write of them.
             segment.indexes.forget_saved()
+    if log.commit.in_flight:
+        log.aborted.forget_saved()
     log.segments = cut.kept
     if not cut.kept:
         # Its first records may have been lost: what is gone with all others is not damage any more.
@@ -113,6 +114,7 @@ def _forget(log: LogState, cut: _Cut, producers: ProducerStates) -> list[Segment
     log.epochs.cut_end(cut.end_offset)
     log.latest_epoch = log.epochs.latest
     log.producer_states = producers
+    log.aborted.rows.cut_end(cut.end_offset if cut.kept else 0)
     log.stage = None
     log.truncations += 1
     log.forget_tail()
@@ -139,19 +141,14 @@ def _is_beyond(segment: Segment, end_offset: int) -> bool:
 def _producers_at(log: LogState, end_offset: int) -> ProducerStates:
     """From the newest snapshot that is not beyond, and the batches since."""
     last_used_ms = {entry.producer_id: entry.last_used_ms for entry in log.producer_states.entries()}
-    later: list[Segment] = []
-    states = ProducerStates()
-    for segment in reversed([segment for segment in log.segments if segment.base_offset <= end_offset]):
-        later.append(segment)
-        snapshot = read_sealed(log.disk, segment.path + SNAPSHOT_SUFFIX, ProducerSnapshot)
-        if snapshot is not None and snapshot.offset == segment.base_offset:
-            states = ProducerStates(snapshot.producers)
-            break
-    for segment in reversed(later):
-        for _, header in segment.batches(0):
-            if header.next_offset > end_offset:
-                break
-            if header.producer_id >= 0:
-                used_ms = last_used_ms.get(header.producer_id, header.max_timestamp)
-                states.record(header, header.base_offset, header.max_timestamp, used_ms)
+    states, _, ended_later = replay_producers(log.disk, log.segments, end_offset, last_used_ms)
+    still_open = log.producer_states.transactions.open
+    for producer_id in list(states.transactions.open):
+        # One that neither is open now nor has ended behind the cut has ended before it: compaction took its marker, but
+        # not out of the snapshot.
+        start_offset = still_open.get(producer_id, end_offset)
+        if start_offset < end_offset:
+            states.move_transaction(producer_id, start_offset)
+        elif producer_id not in ended_later:
+            states.move_transaction(producer_id, NO_TRANSACTION)
     return states

@@ -31,8 +31,9 @@ _MAX_TIMESTAMP = struct.Struct(">q")
 _CRC_START = 21
 _COMPRESSION_MASK = 0x07
 _LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
+# Flags among a batch's attributes.
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
 
 
 class BatchHeader(NamedTuple):
@@ -78,11 +79,11 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
 
     @property
     def has_producer(self) -> bool:

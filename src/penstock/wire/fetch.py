@@ -31,6 +31,8 @@ _FIRST_WITH_HIGH_WATERMARK = 18
 # Not the follower's view of the high watermark, but that it does not say (KIP-1166).
 UNKNOWN_HIGH_WATERMARK = 2**63 - 1
 CONSUMER = -1
+# An isolation level, of Fetch and ListOffsets: nothing of transactions that are open or aborted.
+READ_COMMITTED = 1
 
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")

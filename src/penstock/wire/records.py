@@ -15,11 +15,13 @@ import crc32c
 
 from penstock.errors import PenstockError, Problem
 from penstock.wire.batch import (
+    CONTROL,
     HEADER_BYTES,
     LENGTH_OVERHEAD,
     MAGIC,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    TRANSACTIONAL,
     BatchHeader,
     read_header,
 )
@@ -34,8 +36,6 @@ _CRC_POSITION = 17
 _CRC_START = 21
 
 _LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
@@ -199,8 +199,8 @@ def build_batch(
     attributes = (
         compression
         | (_LOG_APPEND_TIME if is_log_append_time else 0)
-        | (_TRANSACTIONAL if is_transactional else 0)
-        | (_CONTROL if is_control else 0)
+        | (TRANSACTIONAL if is_transactional else 0)
+        | (CONTROL if is_control else 0)
         | (_DELETE_HORIZON if delete_horizon_ms is not None else 0)
     )
     payload = bytearray()

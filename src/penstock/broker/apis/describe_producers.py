@@ -54,7 +54,8 @@ class DescribeProducers:
                     producer_epoch=i32(entry.epoch),
                     last_sequence=i32(entry.last_sequence),
                     last_timestamp=i64(entry.last_timestamp_ms),
-                    coordinator_epoch=i32(-1),
+                    coordinator_epoch=i32(entry.coordinator_epoch),
+                    current_txn_start_offset=i64(entry.transaction_start),
                 )
                 for entry in partition.log.producers()
             ),

@@ -1,5 +1,8 @@
 """Fetch: reads up to the high watermark, and waits for `min_bytes` as long as the client allows.
 
+With `read_committed` up to the last stable offset, and with the aborted transactions that overlap with the records: the
+client leaves those out. There is one for every abort marker, also if nothing is left of its transaction.
+
 A follower reads to the end of the log. What it asks for acknowledges what it has, which leaders are told before
 anything is read; it waits for what is appended, and hears of the high watermark when it gets an answer.
 
@@ -36,7 +39,7 @@ from penstock.replication.move_throttles import MoveThrottles
 from penstock.replication.replicas import Replicas
 from penstock.storage.log import Slice
 from penstock.units import MIB
-from penstock.wire.fetch import CONSUMER, FetchRequest, read_fetch_request
+from penstock.wire.fetch import CONSUMER, READ_COMMITTED, FetchRequest, read_fetch_request
 from penstock.wire.fetch_response import (
     EpochEndOffset,
     FetchResponse,
@@ -51,7 +54,6 @@ MAX_BYTES = 55 * MIB
 # What an answer holds unless the client insists on more with min_bytes. Larger ones are not faster, but they keep the
 # event loop from everybody else for milliseconds, and each consumer would have tens of megabytes on its way.
 ENOUGH_BYTES = 4 * MIB
-READ_COMMITTED = 1
 
 
 class Fetch:
@@ -95,7 +97,8 @@ class Fetch:
             if self._throttles.has_own(now_ms):
                 limits = FollowerLimits(self._throttles, request.replica_id, self._clock)
             follower = FollowerReader(request.replica_id, request.replica_epoch, number, limits, now_ms)
-        reader = follower or ConsumerReader(self._image, request.rack_id)
+        reads_committed = request.isolation_level == READ_COMMITTED
+        reader = follower or ConsumerReader(self._image, request.rack_id, reads_committed=reads_committed)
         read = self._read(request, plan, reader)
         is_urgent = False
         if follower is not None:
@@ -136,6 +139,7 @@ class Fetch:
             missing_bytes=request.min_bytes - read.size,
             finish=finish,
             appends=reader.is_follower,
+            stable=reader.reads_committed,
         )
 
         def give_up() -> None:
@@ -221,9 +225,9 @@ def _partition(request: FetchRequest, row: Row) -> PartitionFetched:
         row.wanted.index,
         NONE,
         row.high_watermark,
-        row.high_watermark,
+        row.last_stable_offset,
         row.start_offset,
-        () if request.isolation_level == READ_COMMITTED else None,
+        row.aborted_transactions() if request.isolation_level == READ_COMMITTED else None,
         row.preferred_replica,
         row.records,
         None if row.parting is None else EpochEndOffset(*row.parting),

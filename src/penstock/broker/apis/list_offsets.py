@@ -18,10 +18,11 @@ from penstock.errors import Refused
 from penstock.later import Later, awaiting
 from penstock.replication.offsets import Position, find_offset
 from penstock.replication.replicas import Replicas
+from penstock.wire.fetch import READ_COMMITTED
 
 
 class ListOffsets:
-    """Without transactions the last stable offset is the high watermark, so both isolation levels see the same."""
+    """With `read_committed`, the next one is the last stable offset, and nothing behind it is found."""
 
     api = Api(key=2, versions=(1, 11))
 
@@ -35,13 +36,18 @@ class ListOffsets:
     async def _list_all(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
         topics = []
         for topic in request.topics:
-            rows = [await self._row(topic.name, row) for row in topic.partitions]
+            reads_committed = request.isolation_level == READ_COMMITTED
+            rows = [await self._row(topic.name, row, reads_committed) for row in topic.partitions]
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(rows)))
         return ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics))
 
-    async def _row(self, topic: str, row: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    async def _row(self, topic: str, row: ListOffsetsPartition, reads_committed: bool) -> ListOffsetsPartitionResponse:
         partition = self._replicas.leader(topic, row.partition_index, row.current_leader_epoch)
-        found = partition if isinstance(partition, Refused) else await find_offset(partition, row.timestamp, self._pool)
+        found = (
+            partition
+            if isinstance(partition, Refused)
+            else await find_offset(partition, row.timestamp, self._pool, reads_committed=reads_committed)
+        )
         if isinstance(found, Refused):
             return ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=code_of(found))
         return _found(row.partition_index, found)

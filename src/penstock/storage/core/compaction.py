@@ -7,8 +7,10 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from penstock.errors import PenstockError, Problem
+from penstock.storage.core.cleaned_transactions import CleanedTransactions
 from penstock.storage.core.key_map import KeyMap
 from penstock.wire.batch import BatchHeader
+from penstock.wire.control import read_marker
 from penstock.wire.records import Record, build_batch, has_delete_horizon, records_of
 
 # Offsets inside a segment are told by 31 bits from its base offset.
@@ -102,7 +104,7 @@ class Outcome(NamedTuple):
 
 
 class BatchFilter:
-    """Decides, batch by batch, what stays. `mapped_offset`: the key map knows all records below it."""
+    """Decides what stays of the batches of a log, in order. `mapped_offset`: the key map knows all records below it."""
 
     def __init__(
         self,
@@ -113,23 +115,34 @@ class BatchFilter:
         delete_retention_ms: int,
         kept_batches: Collection[tuple[int, int]],
         limit_bytes: int,
+        kept_markers: Collection[tuple[int, int]] = (),
+        transactions: CleanedTransactions | None = None,
     ) -> None:
-        """`kept_batches`: producer id and last offset of batches that tell a living producer's sequence."""
+        """`kept_batches`: producer id and last offset of batches that tell a living producer's sequence.
+
+        `kept_markers`: producer id and epoch of living producers of which only a marker tells the epoch.
+        """
         self._keys = keys
         self._mapped_offset = mapped_offset
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
         self._kept_batches = kept_batches
         self._limit_bytes = limit_bytes
+        self._kept_markers = kept_markers
+        self._transactions = transactions or CleanedTransactions()
 
     def apply(self, batch: memoryview, header: BatchHeader, *, is_edge: bool) -> Outcome:
         """`is_edge`: it is the first or the last of its new segment. Those two stay, if need be empty, because they
 
         tell where the segment begins and ends.
         """
-        # Markers stay as long as transactions are not compacted: readers need them to tell what was aborted.
-        if header.is_control or header.base_offset >= self._mapped_offset:
+        if header.is_control:
+            return self._apply_to_marker(batch, header, is_edge)
+        is_aborted = self._transactions.is_aborted(header)
+        if header.base_offset >= self._mapped_offset:
             return Outcome(Fate.UNCHANGED, batch)
+        if is_aborted:
+            return self._emptied(batch, header, is_edge)
         records = readable_records(batch, self._limit_bytes)
         if records is None:
             return Outcome(Fate.UNCHANGED, batch)
@@ -143,6 +156,22 @@ class BatchFilter:
         if starts_horizon:
             horizon_ms = min(self._now_ms + self._delete_retention_ms, _NEVER_MS)
         return Outcome(Fate.REWRITTEN, _rebuilt(header, retained, horizon_ms))
+
+    def _apply_to_marker(self, batch: memoryview, header: BatchHeader, is_edge: bool) -> Outcome:
+        """It stays as long as anything of its transaction, and then as long as a deletion marker would."""
+        marker = read_marker(batch)
+        if marker is None or not self._transactions.leaves_nothing(header, marker):
+            return Outcome(Fate.UNCHANGED, batch)
+        is_kept = (header.producer_id, header.producer_epoch) in self._kept_markers
+        if is_edge or is_kept or header.base_offset >= self._mapped_offset:
+            return Outcome(Fate.UNCHANGED, batch)
+        if not has_delete_horizon(header):
+            records = list(records_of(batch, limit_bytes=self._limit_bytes))
+            horizon_ms = min(self._now_ms + self._delete_retention_ms, _NEVER_MS)
+            return Outcome(Fate.REWRITTEN, _rebuilt(header, records, horizon_ms))
+        if header.base_timestamp > self._now_ms:
+            return Outcome(Fate.UNCHANGED, batch)
+        return Outcome(Fate.DROPPED, b"")
 
     def _stays(self, record: Record, horizon_ms: int | None) -> bool:
         if record.offset >= self._mapped_offset:
@@ -196,6 +225,7 @@ def _rebuilt(header: BatchHeader, records: Sequence[Record], horizon_ms: int | N
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
         is_transactional=header.is_transactional,
+        is_control=header.is_control,
         is_log_append_time=header.is_log_append_time,
         max_timestamp_ms=header.max_timestamp if fixed_time else None,
         delete_horizon_ms=horizon_ms,

@@ -1,0 +1,107 @@
+"""The aborted transactions of a log, and the `.txnindex` of each segment with those whose markers are in it.
+
+A file only repeats what the log says, but to read that again takes long and needs what was known of producers before.
+So it is synced before a checkpoint says how many rows it has; what is behind the checkpoint is told by the batches.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+from penstock.disk.interface import Disk, read_whole
+from penstock.storage.core.aborted import AbortedTransaction, AbortedTransactions
+from penstock.storage.core.blocks import pack_block, unpack_blocks
+from penstock.storage.index import IndexBlock
+
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+
+_ROW = struct.Struct(">qqqq")
+
+
+class Place(Protocol):
+    """What has to be known of a segment."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+
+
+class SavedRows(NamedTuple):
+    """What a file is known to have: its first rows, and nothing behind them."""
+
+    row_count: int
+    size_bytes: int
+
+
+class LoadedRows(NamedTuple):
+    rows: list[AbortedTransaction]
+    # None: there is more in the file.
+    saved: SavedRows | None
+
+
+class TransactionIndexes:
+    """Of one log. On the event loop's thread."""
+
+    def __init__(self, rows: Iterable[AbortedTransaction] = (), saved: Mapping[str, SavedRows] | None = None) -> None:
+        self.rows = AbortedTransactions(rows)
+        self._saved = dict(saved or {})
+
+    def count_in(self, segment: Place) -> int:
+        return len(self.rows.between(segment.base_offset, segment.next_offset)) if self.rows else 0
+
+    def take_blocks(self, segments: Sequence[Place]) -> list[IndexBlock]:
+        """What the files lack; counted as saved from now on."""
+        if not self.rows:
+            self._saved.clear()
+            return []
+        blocks: list[IndexBlock] = []
+        before, self._saved = self._saved, {}
+        for segment in segments:
+            places = self.rows.between(segment.base_offset, segment.next_offset)
+            if not places:
+                continue
+            saved = before.get(segment.path)
+            if saved is None or saved.row_count > len(places):
+                # The log was truncated: its next checkpoint comes before anything is added.
+                saved = SavedRows(0, 0)
+            lacking = self.rows.at(range(places.start + saved.row_count, places.stop))
+            if lacking:
+                content = pack_block(b"".join(_ROW.pack(*row) for row in lacking), segment.size)
+                path = segment.path + TRANSACTION_INDEX_SUFFIX
+                blocks.append(IndexBlock(path, saved.size_bytes, content, segment.size, must_sync=True))
+                saved = SavedRows(len(places), saved.size_bytes + len(content))
+            self._saved[segment.path] = saved
+        return blocks
+
+    def forget_saved(self) -> None:
+        """Something could not be written: the next blocks replace all files."""
+        self._saved.clear()
+
+
+def load_rows(disk: Disk, segment: Place, count: int, next_offset: int) -> LoadedRows | None:
+    """The first `count` rows of a segment's file, all with markers below `next_offset`. None if it cannot be trusted.
+
+    Blocking. What comes behind them was not in a checkpoint, so it may be of a log that was truncated since.
+    """
+    try:
+        data = read_whole(disk, segment.path + TRANSACTION_INDEX_SUFFIX)
+    except FileNotFoundError:
+        return None
+    blocks = unpack_blocks(data)
+    if any(len(payload) % _ROW.size for payload in blocks.payloads):
+        return None
+    found = [AbortedTransaction(*row) for payload in blocks.payloads for row in _ROW.iter_unpack(payload)]
+    rows = found[:count]
+    lasts = [segment.base_offset - 1, *(row.last_offset for row in rows), next_offset]
+    if len(rows) != count or not all(before < after for before, after in pairwise(lasts)):
+        return None
+    is_all = len(found) == count and blocks.size == len(data)
+    return LoadedRows(rows, SavedRows(count, len(data)) if is_all else None)
