@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from tests.groups.runner import Runner
 from tests.groups.transactions import (
     CONNECTION,
     PRODUCER,
@@ -19,6 +20,9 @@ from tests.groups.transactions import (
 
 from penstock.errors import Problem
 from penstock.groups.core.answers import CommitAnswer
+from penstock.groups.core.consumer_limits import ConsumerLimits
+from penstock.groups.core.limits import GroupLimits
+from penstock.groups.core.machine import GroupsMachine
 from penstock.groups.core.transaction_events import TransactionGuard
 
 OTHER = PRODUCER + 1
@@ -88,25 +92,54 @@ def test_what_is_left_of_an_earlier_epoch_goes_when_a_later_one_sends() -> None:
     assert (fetched(runner, 1).offset, fetched(runner, 2).offset) == (-1, 2)
 
 
-def test_a_late_one_does_not_take_the_group_back_in_the_next_transaction() -> None:
+def test_what_comes_late_on_a_connection_that_its_producer_has_left_is_not_of_this_transaction() -> None:
     runner = numbered()
     old, new = CONNECTION, CONNECTION + 1
     send(runner, sending(40, connection=old))
     assert end(runner, ending()) is None
-    assert send(runner, sending(60, connection=new)) is None
-    assert send(runner, sending(50, connection=old)) is Problem.COMMIT_OVERTAKEN, "behind what the next has sent"
+    # The next one sent 60 on the old connection, and that did not arrive; aborted, and began again from 40.
+    assert send(runner, sending(50, connection=new)) is None
+    for event in (sending(60, connection=old), sending(60, partition=1, connection=old)):
+        assert send(runner, event) is Problem.COMMIT_OVERTAKEN, "it would skip what is between"
     assert end(runner, ending()) is None
-    assert send(runner, sending(50, connection=old)) is Problem.COMMIT_OVERTAKEN, "behind what is committed"
-    assert send(runner, sending(50, connection=new)) is None, "on purpose"
-    assert send(runner, sending(70, partition=1, connection=old)) is None, "older, and nobody goes back"
+    assert send(runner, sending(60, connection=old)) is Problem.COMMIT_OVERTAKEN
+    assert send(runner, sending(45, connection=new)) is None, "on purpose"
 
 
-def test_nothing_is_remembered_of_connections_when_all_was_aborted() -> None:
+def test_after_a_restart_so_does_what_comes_on_an_older_one_while_something_is_pending() -> None:
+    began = iter((3, 20))
+    runner = Runner(lambda: GroupsMachine(GroupLimits(), ConsumerLimits(), next(began)))
+    assert send(runner, sending(50, connection=12)) is None
+    runner.restart()
+    assert send(runner, sending(60, connection=19)) is Problem.COMMIT_OVERTAKEN
+    assert send(runner, sending(60, connection=21)) is None
+    assert send(runner, sending(60, partition=1, producer_id=OTHER, connection=19)) is None, "nothing of it is there"
+
+
+def test_nobody_takes_a_group_back_on_an_old_connection() -> None:
     runner = numbered()
-    for connection in (CONNECTION, CONNECTION - 1):
-        assert send(runner, sending(60, connection=connection)) is None
-        assert end(runner, ending(committed=False)) is None
-        assert runner.machine.state.volatile.committed_on == {}
+    send(runner, sending(60, connection=CONNECTION))
+    end(runner, ending())
+    late = sending(50, producer_id=OTHER, connection=CONNECTION - 1)
+    assert send(runner, late) is Problem.COMMIT_OVERTAKEN
+    assert send(runner, sending(70, producer_id=OTHER, connection=CONNECTION - 1)) is None
+
+
+def test_nothing_is_remembered_of_a_groups_connections_when_all_was_aborted() -> None:
+    runner = numbered()
+    assert send(runner, sending(60)) is None
+    assert end(runner, ending(committed=False)) is None
+    assert runner.machine.state.volatile.committed_on == {}
+
+
+def test_very_many_producers_are_not_all_remembered() -> None:
+    runner = numbered()
+    assert send(runner, sending(60)) is None
+    end(runner, ending(committed=False))
+    for number in range(3000):
+        send(runner, sending(producer_id=1000 + number))
+        end(runner, ending(producer_id=1000 + number, committed=False))
+    assert send(runner, sending(60, connection=1)) is None
 
 
 # Ends

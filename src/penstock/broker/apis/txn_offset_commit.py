@@ -4,7 +4,8 @@ Before the first of a transaction is taken, the transaction's coordinator is ask
 and will end here, too: what comes late must not be left for ever in a state in which nobody may read it. Version 5 has
 the coordinator add the group's partition by that question; older clients have sent AddOffsetsToTxn before.
 
-As with OffsetCommit, one that would take its group back on an old connection may be a late one. It is not carried out,
+What comes on a connection older than the newest that its producer committed on may be a late one, for a transaction
+that is over; and as with OffsetCommit, so may be what would take its group back on an old one. It is not carried out,
 and the connection is closed: a client that means it sends it again on a new one.
 """
 
@@ -109,7 +110,9 @@ class TxnOffsetCommit:
 
 def _response(answer: CommitAnswer | Refused, topics: Resolved) -> TxnOffsetCommitResponse:
     if answer.problem is Problem.COMMIT_OVERTAKEN:
-        raise CloseConnection("a commit that takes its group back came on a connection older than the last commit")
+        raise CloseConnection(
+            "a commit came on a connection older than the last that its producer or group committed on"
+        )
     problem = problem_finder(answer)
     return TxnOffsetCommitResponse(
         throttle_time=NO_THROTTLE,

@@ -159,11 +159,10 @@ class GroupsMachine:
         return answer
 
     def _transactions(self, event: TransactionEvent, draft: Draft) -> GroupAnswer:
-        offsets, ends = self.state.offsets, self.state.volatile.transaction_ends
+        offsets, volatile = self.state.offsets, self.state.volatile
         if isinstance(event, TransactionEnded):
-            return end_transaction(offsets, ends, event, draft)
-        newest = self.state.volatile.committed_on.get(event.group_id, 0)
-        return commit_in_transaction(self.state.find(event.group_id), offsets, ends, event, newest, draft)
+            return end_transaction(offsets, volatile.transaction_ends, event, draft)
+        return commit_in_transaction(self.state.find(event.group_id), offsets, volatile, event, draft)
 
     def _administration(self, event: AdministrationEvent, draft: Draft) -> GroupAnswer:
         find = self.state.find

@@ -27,7 +27,7 @@ from penstock.groups.core.events import (
 from penstock.groups.core.group import Group
 from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS
 from penstock.groups.core.offset_table import OffsetTable
-from penstock.groups.core.records import CommittedOffset, OffsetCommit, PendingOffset, Record
+from penstock.groups.core.records import CommittedOffset, OffsetCommit, Record
 from penstock.groups.core.volatile import CommittedOn
 
 _OK_RESULTS = tuple(PartitionResult(partition, None) for partition in range(256))
@@ -84,9 +84,7 @@ def _is_overtaken(table: OffsetTable, event: CommitOffsets, newest_connection: i
     return goes_back(event.topics, lambda topic, partition: table.get(event.group_id, topic, partition))
 
 
-def goes_back(
-    topics: tuple[TopicOffsets, ...], known_at: Callable[[str, int], CommittedOffset | PendingOffset | None]
-) -> bool:
+def goes_back(topics: tuple[TopicOffsets, ...], known_at: Callable[[str, int], CommittedOffset | None]) -> bool:
     for topic in topics:
         for row in topic.offsets:
             known = known_at(topic.topic, row.partition)
@@ -177,7 +175,7 @@ def _fetched(partition: int, offset: CommittedOffset | None, topic_id: bytes) ->
     return FetchedOffset(partition, offset.offset, offset.leader_epoch, offset.metadata)
 
 
-def is_of_another_topic(offset: CommittedOffset | PendingOffset, topic_id: bytes) -> bool:
+def is_of_another_topic(offset: CommittedOffset, topic_id: bytes) -> bool:
     """Committed for an earlier topic of the same name: it points into a log that is gone."""
     return bool(topic_id and offset.topic_id) and topic_id != offset.topic_id
 

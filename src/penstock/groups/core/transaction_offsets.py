@@ -15,23 +15,19 @@ from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS
 from penstock.groups.core.offset_table import OffsetTable
 from penstock.groups.core.offsets import goes_back, note_connection, write_rows
 from penstock.groups.core.pending_offsets import PendingOffsets, Place, weight_bytes
+from penstock.groups.core.producer_connections import SentOn
 from penstock.groups.core.records import CommittedOffset, OffsetCommit, PendingOffset, PendingOffsetCommit
 from penstock.groups.core.transaction_ends import TransactionEnds, TransactionOver
 from penstock.groups.core.transaction_events import TransactionEnded, TransactionEndedAnswer, TxnOffsetCommit
+from penstock.groups.core.volatile import Volatile
 
 
 def commit_in_transaction(
-    group: Group | None,
-    table: OffsetTable,
-    ends: TransactionEnds,
-    event: TxnOffsetCommit,
-    newest_connection: int,
-    draft: Draft,
+    group: Group | None, table: OffsetTable, volatile: Volatile, event: TxnOffsetCommit, draft: Draft
 ) -> CommitAnswer:
-    """`newest_connection`: as for any commit."""
     pending = table.pending
-    problem = _producer_problem(pending, ends, event) or _member_problem(group, event)
-    if problem is None and event.connection < newest_connection and _goes_back(table, event):
+    problem = _producer_problem(pending, volatile.transaction_ends, event) or _member_problem(group, event)
+    if problem is None and _is_overtaken(table, volatile, event):
         problem = Problem.COMMIT_OVERTAKEN
     if problem is None and pending.weight_of(event.producer_id) + _weight(event) > draft.limits.max_group_bytes:
         # All of it is written at once when the transaction ends, and a batch that is too large would never be.
@@ -42,6 +38,8 @@ def commit_in_transaction(
         # Of an earlier transaction. A later one is under way, so no marker of that one is still to come.
         draft.write(*(PendingOffsetCommit(event.producer_id, *place, None) for place in pending.of(event.producer_id)))
     topics = tuple(_send_topic(event, topic, draft) for topic in event.topics)
+    draft.note(SentOn(event.producer_id, event.connection))
+    newest_connection = volatile.committed_on.get(event.group_id, 0)
     note_connection(event.group_id, event.connection, newest_connection, topics, draft)
     return CommitAnswer(None, topics)
 
@@ -75,17 +73,19 @@ def _member_problem(group: Group | None, event: TxnOffsetCommit) -> Problem | No
     return None if problem is Problem.REBALANCE_IN_PROGRESS else problem
 
 
-def _goes_back(table: OffsetTable, event: TxnOffsetCommit) -> bool:
-    """One that comes late can be in time for the next transaction, because before version 2 that has the same epoch. It
+def _is_overtaken(table: OffsetTable, volatile: Volatile, event: TxnOffsetCommit) -> bool:
+    """One that comes late can be in time for the next transaction, because before version 2 that has the same epoch. If
 
-    would take the group back, to do again what has been done.
+    its own was aborted it may even be ahead, and what lies between would be skipped. A producer uses one connection
+    after another, so what comes on one that it has left was sent before. And whoever sent it, as with other commits a
+    group is not taken back on an old connection.
     """
-    sent = table.pending.of(event.producer_id)
-
-    def known_at(topic: str, partition: int) -> CommittedOffset | PendingOffset | None:
-        return sent.get(Place(event.group_id, topic, partition)) or table.get(event.group_id, topic, partition)
-
-    return goes_back(event.topics, known_at)
+    is_under_way = table.pending.epoch_of(event.producer_id) is not None
+    if event.connection < volatile.producer_connections.newest(event.producer_id, is_under_way=is_under_way):
+        return True
+    if event.connection >= volatile.committed_on.get(event.group_id, 0):
+        return False
+    return goes_back(event.topics, lambda topic, partition: table.get(event.group_id, topic, partition))
 
 
 def _weight(event: TxnOffsetCommit) -> int:

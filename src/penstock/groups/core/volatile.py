@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from penstock.groups.core.classic_state import ClassicGroup
 from penstock.groups.core.consumer_volatile import ConsumerNote, ConsumerVolatile, TopicsCompared, TopicsLearned
 from penstock.groups.core.deadlines import Deadline, Deadlines
+from penstock.groups.core.producer_connections import ProducerConnections, SentOn
 from penstock.groups.core.transaction_ends import TransactionEnds, TransactionOver
 from penstock.replication.core.machine import Ticket
 
@@ -63,6 +64,7 @@ Note = (
     | ClassicRemembered
     | CommittedOn
     | TransactionOver
+    | SentOn
     | ConsumerNote
 )
 
@@ -77,7 +79,7 @@ class Volatile:
     - member ids handed out but not used yet: the client gets UNKNOWN_MEMBER_ID and asks for another;
     - session deadlines: they start afresh, so a member is at worst missed one session timeout later;
     - how far an expiry round has come: the next one starts from the beginning;
-    - on which connection a group committed last: the next machine is younger than that;
+    - on which connection a group or a producer committed last: the next machine is younger than that;
     - which transactions have ended: a commit that was verified before this machine began has no guard of it, and one
       that is verified since is of a transaction that was under way then.
     """
@@ -91,6 +93,7 @@ class Volatile:
         self.clocks_started = False
         self.committed_on: dict[str, int] = {}
         self.transaction_ends = TransactionEnds(began)
+        self.producer_connections = ProducerConnections(began)
 
     def remember(self, note: Note) -> None:
         match note:
@@ -110,6 +113,8 @@ class Volatile:
                 self.committed_on[group_id] = connection
             case TransactionOver():
                 self.transaction_ends.remember(note)
+            case SentOn():
+                self.producer_connections.remember(note)
             case TopicsLearned() | TopicsCompared():
                 self.consumer.remember(note)
 
