@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from uuid import UUID
 
 from tests.disk.power import PowerCutDisk
+from tests.replication.cluster_stand_in import NoController, NoFetchers
 from tests.replication.world import WAIT_S, World, world
+from tests.storage.batches import NOW_MS, bytes_at
 from tests.storage.transaction_model import data_batch
+from tests.storage.transaction_model import end as end_in_log
 
+from penstock.clock import SystemClock
+from penstock.cluster.core.image import Image
+from penstock.config.log import LogSettings
+from penstock.config.replication import ReplicationSettings
+from penstock.coordination.paths import PartitionState
 from penstock.errors import Problem, Refused
 from penstock.replication.offsets import EARLIEST, LATEST, find_offset
 from penstock.replication.partition import Partition
+from penstock.replication.roles import Roles
 from penstock.replication.transaction_markers import append_marker, has_open_transaction
-from penstock.storage.log import Appended
+from penstock.storage.core.aborted import AbortedTransaction
+from penstock.storage.log import Appended, Log
+from penstock.storage.replica_append import append_replicated
 from penstock.wire.batch import read_header
+from penstock.wire.control import Marker
+from penstock.wire.received_batches import received_batches
 
 ACKED, OS = {"flush.policy": "acked"}, {"flush.policy": "os"}
 
@@ -133,3 +147,25 @@ def test_offsets_for_readers_of_committed_records() -> None:
         assert partition.last_stable_offset == 2
 
     run(life)
+
+
+def test_a_follower_holds_back_as_much_as_its_leader() -> None:
+    """Consumers near it read from it."""
+    leading = Log.open(PowerCutDisk(), "/leader", LogSettings(), now_ms=NOW_MS)
+    batch = data_batch([(b"k", b"x")], 1, 0, 0, is_transactional=True)
+    leading.append(batch, read_header(batch), leader_epoch=0, now_ms=NOW_MS)
+    end_in_log(leading, 1, 0, Marker(False, 3))
+    log = Log.open(PowerCutDisk(), "/follower", LogSettings(flush_policy="os"), now_ms=NOW_MS)
+    partition = Partition(1, "orders", UUID(int=1), 0, log)
+    roles = Roles(Image("cluster", 1, []), NoController(), NoFetchers(), ReplicationSettings(), SystemClock())
+    roles.learn(partition, PartitionState(leader=2, leader_epoch=0, isr=(1, 2), replicas=(1, 2)), version=0)
+    assert partition.following is not None
+    data = memoryview(bytes_at(leading, 0))
+    append_replicated(log, data, received_batches(data), NOW_MS)
+    told: list[int | None] = []
+    partition.watch("reader", told.append, stable=True)
+    for high_watermark, stable_offset in ((1, 0), (2, 2)):
+        partition.following.high_watermark = high_watermark
+        partition.learn_high_watermark()
+        assert (partition.last_stable_offset, len(told)) == (stable_offset, stable_offset // 2)
+    assert list(log.aborted.rows) == list(leading.aborted.rows) == [AbortedTransaction(1, 0, 1, 2)]
