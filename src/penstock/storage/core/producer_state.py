@@ -11,6 +11,7 @@ from penstock.storage.core.aborted import AbortedTransaction
 from penstock.storage.core.transactions import Transactions
 from penstock.wire.batch import CONTROL, MAX_SEQUENCE, TRANSACTIONAL, BatchHeader
 from penstock.wire.control import Marker, read_marker
+from penstock.wire.tuples import new_tuple
 
 # A client has at most five requests in flight, so no older batch can come again.
 REMEMBERED_BATCHES = 5
@@ -125,12 +126,12 @@ class ProducerStates:
                 batches = entry.batches
         if header.base_sequence >= 0:
             next_offset = base_offset + header.last_offset_delta + 1
-            added = ProducedBatch(header.base_sequence, header.last_sequence, base_offset, next_offset, timestamp_ms)
-            batches = (*batches[1 - REMEMBERED_BATCHES :], added)
+            added = (header.base_sequence, header.last_sequence, base_offset, next_offset, timestamp_ms)
+            batches = (*batches[1 - REMEMBERED_BATCHES :], new_tuple(ProducedBatch, added))
         if header.attributes & TRANSACTIONAL and transaction_start < 0:
             transaction_start = base_offset
             self.transactions.begin(header.producer_id, base_offset)
-        self._entries[header.producer_id] = ProducerEntry(
+        updated = (
             header.producer_id,
             header.producer_epoch,
             batches,
@@ -139,6 +140,7 @@ class ProducerStates:
             transaction_start,
             coordinator_epoch,
         )
+        self._entries[header.producer_id] = new_tuple(ProducerEntry, updated)
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, version: int) -> None:
         """Raises PenstockError unless it may be appended.
