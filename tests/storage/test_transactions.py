@@ -8,6 +8,7 @@ import pytest
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, contents, sync
 from tests.storage.committed_reader import committed_records, marker_in, split
+from tests.storage.journaled_node import JournaledNode
 from tests.storage.transaction_model import data_batch, end
 
 from penstock.config.log import LogSettings
@@ -185,6 +186,20 @@ def test_a_transaction_whose_end_was_deleted_does_not_come_back_with_an_old_chec
         again = opened(disk)
         assert again.start_offset == 8
         assert stable_offset(again) == again.end_offset == 12
+
+
+def test_a_marker_that_only_the_journal_has_ends_its_transaction() -> None:
+    node = JournaledNode("orders")
+    log = node.logs["orders"]
+    write(log, 0, b"a")
+    write(log, 0, b"b", producer_id=2)
+    end(log, 1, 0, ABORT)
+    node.commit()
+    node.cut_power()
+    log = node.logs["orders"]
+    assert log.recovery.put_back_bytes
+    assert list(log.aborted.rows) == [AbortedTransaction(1, 1, 3, 2)]
+    assert stable_offset(log) == 2
 
 
 def passes(log: Log, now_ms: int) -> bool:
