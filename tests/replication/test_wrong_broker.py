@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from typing import cast
 
 from kio.schema.errors import ErrorCode
 from tests.replication.brokers import TOPIC_ID, Broker, Cluster, cluster_of, led_by
@@ -12,6 +13,7 @@ from tests.storage.batches import headers_in
 from penstock.broker.api import Caller
 from penstock.broker.apis.produce import Produce
 from penstock.broker.current_leaders import CurrentLeaders
+from penstock.replication.verification import Coordinators, Verification
 from penstock.rpc.core.call import fetch_call
 from penstock.rpc.peers import Peers, Purpose
 from penstock.wire.fetch import CONSUMER, FetchRequest, PartitionFetch, TopicFetch
@@ -126,7 +128,8 @@ def test_a_follower_that_left_the_isr_sends_consumers_back() -> None:
 
 def produce(broker: Broker, acks: int = -1) -> ProduceResponse:
     batch = memoryview(build_batch([Record(0, broker.cluster.clock.now_ms(), None, b"x")]))
-    handler = Produce(broker.replicas, CurrentLeaders(broker.image), broker.cluster.clock)
+    verification = Verification(broker.replicas, cast(Coordinators, None), broker.cluster.clock)
+    handler = Produce(broker.replicas, verification, CurrentLeaders(broker.image), broker.cluster.clock)
     answer = handler.start(OneBatch(acks, 1000, "", TOPIC_ID, 0, batch), Caller("client", "here", 1))
     assert isinstance(answer, ProduceResponse)
     return answer

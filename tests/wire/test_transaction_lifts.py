@@ -78,6 +78,7 @@ def test_partitions_are_added_to_transactions(version: int) -> None:
         v3_and_below_producer_epoch=3,
         v3_and_below_topics=topics,
     )
+    assert request.by_client == (version <= 3)
     (got,) = request.transactions
     assert (got.transactional_id, got.producer_id, got.producer_epoch) == ("x", 9, 3)
     assert [(topic.name, topic.partitions) for topic in got.topics] == [("t", (1, 2))]

@@ -19,6 +19,7 @@ from penstock.cluster.core.messages import (
     Push,
     Reply,
     Stopping,
+    WriteMarkers,
 )
 from penstock.cluster.isr_changes import decide
 from penstock.cluster.member import Member
@@ -27,12 +28,15 @@ from penstock.cluster.topics import NewTopic, Topics
 from penstock.errors import Problem, Refused
 from penstock.later import Later, awaiting
 
+_NOT_YET = Reply.refused(Refused(Problem.STORE_UNAVAILABLE, "this broker is starting"))
 _NOT_CONTROLLER = Reply.refused(Refused(Problem.NOT_CONTROLLER, "this broker is not the controller"))
 
 # The log of one of this broker's replicas.
 FindLogEnd = Callable[[str, int], LogEnd | None]
 # A client's request, whole, and where the client is; the answer is whole too.
 Serve = Callable[[bytes, str], Later[bytes]]
+# Markers of transactions, and the number of the connection that they came on.
+Write = Callable[[WriteMarkers, int], Later[Reply]]
 
 
 class Answering:
@@ -43,17 +47,19 @@ class Answering:
         self._find_log_end = find_log_end
         # Set by whoever serves clients, before anybody asks.
         self.serve: Serve | None = None
+        # Set by whoever has the partitions.
+        self.write_markers: Write | None = None
 
-    def answer(self, addressed: Addressed) -> Later[Reply]:
-        """STORE_UNAVAILABLE, as if it had not come, to what was meant for another broker."""
+    def answer(self, addressed: Addressed, connection: int = 0) -> Later[Reply]:
+        """STORE_UNAVAILABLE, as if it had not come, to what was meant for another broker. `connection`: its number."""
         cluster_id, node_id = self._metadata.cluster_id, self._metadata.node_id
         if (cluster_id, node_id) != (addressed.cluster_id, addressed.node_id):
             text = f"this is broker {node_id} of cluster {cluster_id}"
             wanted = f"broker {addressed.node_id} of cluster {addressed.cluster_id}"
             return Later.of(Reply.refused(Refused(Problem.STORE_UNAVAILABLE, f"{text}, not {wanted}")))
-        return self._answer(addressed.message)
+        return self._answer(addressed.message, connection)
 
-    def _answer(self, message: Message) -> Later[Reply]:
+    def _answer(self, message: Message, connection: int) -> Later[Reply]:
         match message:
             case Push(delta):
                 return self._metadata.receive(delta).map(_received)
@@ -61,6 +67,10 @@ class Answering:
                 return Later.of(Reply(numbers=(self._member.broker_epoch,)))
             case LogEndOf(topic, partition):
                 return Later.of(self._log_end(topic, partition))
+            case WriteMarkers():
+                if self.write_markers is None:
+                    return Later.of(_NOT_YET)
+                return self.write_markers(message, connection)
         controller = self._member.controller
         if controller is None or controller.is_over:
             return Later.of(_NOT_CONTROLLER)

@@ -18,6 +18,7 @@ from penstock.broker.dispatch import Dispatch
 from penstock.broker.forwarding import ForwardedRequests, Forwarding, forwarded
 from penstock.broker.gate import Gate
 from penstock.broker.listener import bind, listen
+from penstock.broker.marker_writing import MarkerWriting
 from penstock.broker.pressure import Pressure
 from penstock.clock import Clock
 from penstock.cluster.member import START_PATIENCE_S
@@ -40,7 +41,7 @@ from penstock.later import Later
 from penstock.node.cluster import ClusterNode, registration_of
 from penstock.node.handlers import Parts, handlers_of
 from penstock.node.last_stop import LastStop
-from penstock.node.machines import machine_factory
+from penstock.node.machines import machine_factory, transactions_factory
 from penstock.node.reports import (
     failed_journal,
     failed_logs,
@@ -50,6 +51,7 @@ from penstock.node.reports import (
     log_ends,
     log_sizes,
     unavailable_groups,
+    unavailable_transactions,
 )
 from penstock.node.unexpected import reported
 from penstock.replication.cleaner import Cleaner
@@ -68,6 +70,9 @@ from penstock.telemetry.groups import report_group_lag
 from penstock.telemetry.health import Health
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.storage import LogMetrics, report_journal
+from penstock.transactions.coordinator import Transactions
+from penstock.transactions.marker_sending import MarkerSending
+from penstock.transactions.markers import Markers
 
 logger = logging.getLogger(__name__)
 
@@ -149,15 +154,16 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         ground = Ground(replicas, cluster.topics, image, reads, clock)
         groups = Groups(machine_factory(settings), ground)
         stack.push_async_callback(groups.close)
+        producer_ids = ProducerIds(store, joined.cluster_id)
+        transactions = _transactions(cluster, groups, producer_ids, settings, ground)
+        stack.push_async_callback(transactions.close)
         report_group_lag(metrics, lambda: group_lags(groups, replicas))
-        health.watch("logs", lambda: failed_logs(replicas))
-        health.watch("journal", lambda: failed_journal(journal))
-        health.watch("disk", lambda: full_disk(replicas, clock))
-        health.watch("groups", lambda: unavailable_groups(groups))
+        _watch_data(health, replicas, journal, clock)
+        _watch_coordinators(health, groups, transactions)
         health.watch("coordination", lambda: store.failure)
         _connect(cluster, replicas)
-        cluster.metadata.follow(replicas)
-        cluster.metadata.follow(groups)
+        for follower in (replicas, groups, transactions):
+            cluster.metadata.follow(follower)
         for failure in (await cluster.metadata.load().wait()).values():
             raise failure
         journal.start()
@@ -168,7 +174,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         connections = Connections(settings.network, broker_metrics, clock)
         memory, reply_memory = connections.memory, connections.reply_memory
         report_memory(metrics, lambda: memory.taken_bytes, lambda: reply_memory.held_bytes)
-        parts = Parts(cluster, replicas, groups, ProducerIds(store, joined.cluster_id), reply_memory, reads, clock)
+        parts = Parts(cluster, replicas, groups, transactions, producer_ids, reply_memory, reads, clock)
         gate = _gate(cluster, handlers_of(parts, settings), broker_metrics, Pressure(memory.pressure))
         kafka = await stack.enter_async_context(listen(listener, gate, connections))
         stack.push_async_callback(_calm, cluster, connections)
@@ -190,6 +196,17 @@ def _collect_less_often() -> None:
     """
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS)
+
+
+def _watch_data(health: Health, replicas: Replicas, journal: Journal, clock: Clock) -> None:
+    health.watch("logs", lambda: failed_logs(replicas))
+    health.watch("journal", lambda: failed_journal(journal))
+    health.watch("disk", lambda: full_disk(replicas, clock))
+
+
+def _watch_coordinators(health: Health, groups: Groups, transactions: Transactions) -> None:
+    health.watch("groups", lambda: unavailable_groups(groups))
+    health.watch("transactions", lambda: unavailable_transactions(transactions))
 
 
 def _connect(cluster: ClusterNode, replicas: Replicas) -> None:
@@ -215,6 +232,16 @@ def _fetchers(
 ) -> Fetchers:
     gets = MoveThrottles(cluster.image, settings.replication, settings.topic_replication, Side.FOLLOWER)
     return Fetchers(cluster.image, cluster.peers, flusher, pools, gets, settings.replication, clock)
+
+
+def _transactions(
+    cluster: ClusterNode, groups: Groups, producer_ids: ProducerIds, settings: Settings, ground: Ground
+) -> Transactions:
+    sending = MarkerSending(cluster.image, cluster.calls)
+    writing = MarkerWriting(ground.replicas, groups, cluster.image, ground.clock)
+    sending.write_here, cluster.answering.write_markers = writing.write_here, writing.write
+    markers = Markers(cluster.image, lambda: cluster.metadata.failures, sending, ground.clock)
+    return Transactions(transactions_factory(settings.transactions), producer_ids, markers, ground)
 
 
 def _gate(cluster: ClusterNode, handlers: Sequence[Handler], metrics: BrokerMetrics, pressure: Pressure) -> Gate:

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from penstock.broker.api import Handler
+from penstock.broker.apis.add_offsets_to_txn import AddOffsetsToTxn
+from penstock.broker.apis.add_partitions_to_txn import AddPartitionsToTxn
 from penstock.broker.apis.alter_configs import AlterConfigs
 from penstock.broker.apis.alter_partition_reassignments import AlterPartitionReassignments
 from penstock.broker.apis.api_versions import ApiVersions
@@ -23,7 +25,9 @@ from penstock.broker.apis.describe_groups import DescribeGroups
 from penstock.broker.apis.describe_log_dirs import DescribeLogDirs
 from penstock.broker.apis.describe_producers import DescribeProducers
 from penstock.broker.apis.describe_topic_partitions import DescribeTopicPartitions
+from penstock.broker.apis.describe_transactions import DescribeTransactions
 from penstock.broker.apis.elect_leaders import ElectLeaders
+from penstock.broker.apis.end_txn import EndTxn
 from penstock.broker.apis.fetch import Fetch
 from penstock.broker.apis.find_coordinator import FindCoordinator
 from penstock.broker.apis.heartbeat import Heartbeat
@@ -34,6 +38,7 @@ from penstock.broker.apis.leave_group import LeaveGroup
 from penstock.broker.apis.list_groups import ListGroups
 from penstock.broker.apis.list_offsets import ListOffsets
 from penstock.broker.apis.list_partition_reassignments import ListPartitionReassignments
+from penstock.broker.apis.list_transactions import ListTransactions
 from penstock.broker.apis.metadata import Metadata
 from penstock.broker.apis.offset_commit import OffsetCommit
 from penstock.broker.apis.offset_delete import OffsetDelete
@@ -43,7 +48,9 @@ from penstock.broker.apis.operator import Operator
 from penstock.broker.apis.private import Private
 from penstock.broker.apis.produce import Produce
 from penstock.broker.apis.sync_group import SyncGroup
+from penstock.broker.apis.txn_offset_commit import TxnOffsetCommit
 from penstock.broker.apis.unregister_broker import UnregisterBroker
+from penstock.broker.apis.write_txn_markers import WriteTxnMarkers
 from penstock.broker.config_resources import ConfigResources
 from penstock.broker.config_rows import TopicConfigs
 from penstock.broker.current_leaders import CurrentLeaders
@@ -58,6 +65,9 @@ from penstock.groups.coordinator import Groups
 from penstock.node.cluster import ClusterNode
 from penstock.replication.move_throttles import MoveThrottles, Side
 from penstock.replication.replicas import Replicas
+from penstock.replication.verification import Verification
+from penstock.transactions.coordinator import Transactions
+from penstock.transactions.questions import Questions
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,7 @@ class Parts:
     cluster: ClusterNode
     replicas: Replicas
     groups: Groups
+    transactions: Transactions
     producer_ids: ProducerIds
     reply_memory: ReplyMemory
     pool: ThreadPoolExecutor
@@ -82,20 +93,27 @@ class Parts:
 
 
 def handlers_of(parts: Parts, settings: Settings) -> list[Handler]:
-    served: list[Handler] = [*_data(parts, settings), *_groups(parts, settings), *_administration(parts, settings)]
+    questions = Questions(parts.image, parts.transactions, parts.cluster.peers, parts.groups.partition_of, parts.clock)
+    served: list[Handler] = [
+        *_data(parts, questions, settings),
+        *_groups(parts, settings),
+        *_transactions(parts, questions, settings),
+        *_administration(parts, settings),
+    ]
     served.append(Private(parts.cluster.answering))
     return [ApiVersions([handler.api for handler in served]), *served]
 
 
-def _data(parts: Parts, settings: Settings) -> Sequence[Handler]:
+def _data(parts: Parts, questions: Questions, settings: Settings) -> Sequence[Handler]:
     replicas, clock, leaders = parts.replicas, parts.clock, CurrentLeaders(parts.image)
     gives = MoveThrottles(parts.image, settings.replication, settings.topic_replication, Side.LEADER)
+    verification = Verification(replicas, questions, clock)
     return [
-        Produce(replicas, leaders, clock),
+        Produce(replicas, verification, leaders, clock),
         Fetch(replicas, parts.image, FetchSessions(), parts.reply_memory, gives, parts.pool, clock),
         ListOffsets(replicas, parts.pool),
         OffsetForLeaderEpoch(replicas),
-        InitProducerId(parts.producer_ids),
+        InitProducerId(parts.producer_ids, parts.transactions),
         Metadata(parts.image, parts.topics, settings.topics.auto_create_topics_enable),
     ]
 
@@ -103,7 +121,13 @@ def _data(parts: Parts, settings: Settings) -> Sequence[Handler]:
 def _groups(parts: Parts, settings: Settings) -> Sequence[Handler]:
     groups, image = parts.groups, parts.image
     return [
-        FindCoordinator(groups, image, settings.groups.offsets_topic_num_partitions),
+        FindCoordinator(
+            groups,
+            parts.transactions,
+            image,
+            settings.groups.offsets_topic_num_partitions,
+            settings.transactions.state_log_num_partitions,
+        ),
         JoinGroup(groups),
         SyncGroup(groups),
         Heartbeat(groups),
@@ -116,6 +140,19 @@ def _groups(parts: Parts, settings: Settings) -> Sequence[Handler]:
         DeleteGroups(groups),
         ConsumerGroupHeartbeat(groups),
         ConsumerGroupDescribe(groups),
+    ]
+
+
+def _transactions(parts: Parts, questions: Questions, settings: Settings) -> Sequence[Handler]:
+    groups, transactions, image = parts.groups, parts.transactions, parts.image
+    return [
+        AddPartitionsToTxn(transactions, image),
+        AddOffsetsToTxn(transactions, groups, settings.groups.offsets_topic_num_partitions),
+        TxnOffsetCommit(groups, image, questions),
+        EndTxn(transactions),
+        WriteTxnMarkers(),
+        ListTransactions(transactions),
+        DescribeTransactions(transactions),
     ]
 
 

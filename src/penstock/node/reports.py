@@ -15,6 +15,7 @@ from penstock.replication.replicas import Replicas
 from penstock.storage.journal import Journal
 from penstock.telemetry.groups import GroupLag
 from penstock.telemetry.storage import LogSize
+from penstock.transactions.coordinator import TRANSACTIONS_TOPIC, Transactions
 from penstock.units import SECOND_MS
 
 # A full disk shows only when somebody writes, so one refusal counts until others had time to follow.
@@ -77,6 +78,16 @@ def unavailable_groups(groups: Groups) -> str | None:
         return None
     return (
         f"the groups of {len(refusals)} partitions of {OFFSETS_TOPIC} are not served: {refusals[0].text}. "
+        "This ends by itself unless the reason stays"
+    )
+
+
+def unavailable_transactions(transactions: Transactions) -> str | None:
+    refusals = transactions.unavailable()
+    if not refusals:
+        return None
+    return (
+        f"the transactions of {len(refusals)} partitions of {TRANSACTIONS_TOPIC} are not served: {refusals[0].text}. "
         "This ends by itself unless the reason stays"
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from penstock.replication.local_logs import LocalLogs
 from penstock.replication.partition import NOT_LEADING, Partition
 from penstock.replication.roles import Roles
 from penstock.storage.log import Appended
-from penstock.wire.batch import BatchHeader
+from penstock.wire.batch import TRANSACTIONAL, BatchHeader
 from penstock.wire.batch_rules import check_produced, check_timestamp
 
 logger = logging.getLogger(__name__)
@@ -37,6 +37,9 @@ _TOO_FEW_REPLICAS = Refused(Problem.NOT_ENOUGH_REPLICAS, "fewer replicas than mi
 _LOOK_AGAIN_MS = 20
 # Of partitions whose replicas are on other brokers.
 _ELSEWHERE = Refused(Problem.NOT_LEADER, "this broker has no replica of the partition")
+
+# Why a batch in a transaction may not be appended now; None: it may.
+Hold = Callable[[BatchHeader], Refused | None]
 
 
 class Replicas:
@@ -93,17 +96,24 @@ class Replicas:
     # Appending
 
     def append(
-        self, partition: Partition, records: memoryview, sender: object = None, *, for_all: bool = False
+        self,
+        partition: Partition,
+        records: memoryview,
+        sender: object = None,
+        *,
+        for_all: bool = False,
+        hold: Hold | None = None,
     ) -> Appended | Refused:
         """From a producer: checked in full. `records` must be writable and is stamped in place.
 
         `sender`: whose share of the event loop's time it takes where the records have to be looked at. `for_all`: with
-        acks=all, which needs enough replicas.
+        acks=all, which needs enough replicas. `hold`: asked of a batch in a transaction when nothing else stands
+        against it. Without it such batches are refused.
         """
         settings = partition.log.settings
         now_ms = self._clock.now_ms()
         try:
-            header = check_produced(records, settings.max_message_bytes)
+            header = check_produced(records, settings.max_message_bytes, hold is not None)
             if settings.message_timestamp_type == "CreateTime":
                 check_timestamp(
                     header, now_ms, settings.message_timestamp_before_max_ms, settings.message_timestamp_after_max_ms
@@ -116,16 +126,20 @@ class Replicas:
                     partition.log.producer_states.refuse(header, now_ms)
                     return _BUSY
                 self._key_checks.check(records, sender)
+            if hold is not None and header.attributes & TRANSACTIONAL and (refused := hold(header)) is not None:
+                return refused
             return self._append(partition, records, header, now_ms)
         except PenstockError as error:
             return self._refused(partition, error)
 
     def append_own(self, partition: Partition, records: memoryview, header: BatchHeader) -> Appended | Refused:
-        """From this broker itself, for internal topics: built here, so not checked again. As with acks=all."""
+        """What this broker built itself, or has checked before it had to wait: not checked again. As with acks=all."""
+        now_ms = self._clock.now_ms()
         if partition.lacks_replicas:
+            partition.log.producer_states.refuse(header, now_ms)
             return _TOO_FEW_REPLICAS
         try:
-            return self._append(partition, records, header, self._clock.now_ms())
+            return self._append(partition, records, header, now_ms)
         except PenstockError as error:
             return self._refused(partition, error)
 

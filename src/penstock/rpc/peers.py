@@ -28,6 +28,10 @@ class Purpose(Enum):
     CONTROL = auto()
     # What clients asked of another broker; may take as long as they allow.
     FORWARDING = auto()
+    # What leaders ask the coordinators of transactions: producers wait.
+    VERIFICATION = auto()
+    # What ends transactions; answered when it is committed.
+    MARKERS = auto()
 
 
 WhenLost = Callable[[int, Purpose, Unanswered], None]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from penstock.errors import PenstockError, Problem
-from penstock.wire.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, crc_of, read_header
+from penstock.wire.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, TRANSACTIONAL, BatchHeader, crc_of, read_header
 
 _MAGIC_AT = 16
 _NEWEST_COMPRESSION = 4
+# Compression, and that it belongs to a transaction.
+_DEFINED = 0x07 | TRANSACTIONAL
 # Length, attributes, the two deltas, no key, no value, no headers: a byte each.
 _SMALLEST_RECORD_BYTES = 7
 
 
-def check_produced(records: memoryview, max_bytes: int) -> BatchHeader:
-    """The header of the one batch in `records`, or a PenstockError."""
+def check_produced(records: memoryview, max_bytes: int, in_transaction: bool = False) -> BatchHeader:
+    """The header of the one batch in `records`, or a PenstockError. `in_transaction`: the request names one."""
     size = len(records)
     if size < HEADER_BYTES:
         _check_short(records)
@@ -27,7 +29,8 @@ def check_produced(records: memoryview, max_bytes: int) -> BatchHeader:
     if crc_of(records) != crc:
         raise PenstockError(Problem.CORRUPT_RECORDS, "the batch does not match its CRC: it changed on its way here")
     if attributes > _NEWEST_COMPRESSION or attributes < 0:
-        _check_attributes(header)
+        _check_attributes(header, in_transaction)
+        attributes = header.compression
     if count <= 0 or last_delta != count - 1:
         raise _invalid(f"{count} records with a last offset delta of {last_delta}")
     # The count takes up offsets, so a few bytes must not claim a billion. What compressed bytes hold is not known here.
@@ -69,17 +72,20 @@ def _check_shape(header: BatchHeader, size: int) -> None:
     raise _invalid("a produce request may hold one batch per partition, this one holds more")
 
 
-def _check_attributes(header: BatchHeader) -> None:
+def _check_attributes(header: BatchHeader, in_transaction: bool) -> None:
     if header.is_control:
         raise _invalid("clients may not write control batches")
     if header.is_log_append_time:
         raise PenstockError(Problem.INVALID_TIMESTAMP, "producers may not set the LogAppendTime flag")
     if header.compression > _NEWEST_COMPRESSION:
         raise PenstockError(Problem.UNSUPPORTED_COMPRESSION, f"compression {header.compression} is unknown")
-    if header.is_transactional:
+    if header.attributes & ~_DEFINED:
+        raise _invalid(f"attributes {header.attributes:#x} have bits that are not defined")
+    if header.is_transactional and not in_transaction:
         # No marker would ever end its transaction, and readers of committed records would wait for one.
-        raise _invalid("there are no transactions here yet: send batches without transactional.id")
-    raise _invalid(f"attributes {header.attributes:#x} have bits that are not defined")
+        raise _invalid("a batch in a transaction needs the transactional id in its request")
+    if header.is_transactional and not header.has_producer:
+        raise _invalid("a batch in a transaction needs a producer id")
 
 
 def _invalid(text: str) -> PenstockError:

@@ -29,7 +29,7 @@ class Private:
             raise Malformed("private request", str(error)) from None
 
     def start(self, request: Addressed, caller: Caller) -> Later[Reply]:
-        return self._answering.answer(request)
+        return self._answering.answer(request, caller.number)
 
     def pack(self, response: Reply, version: int, correlation_id: int, throttle_ms: int) -> Buffers:
         body = encode(response)

@@ -5,6 +5,9 @@ leader has written the batch; acks=all when it is committed (docs/ARCHITECTURE.m
 
 Versions 0 to 2 carry batches that are not stored here. They are advertised and answered with UNSUPPORTED_VERSION, as
 Kafka 4 does: librdkafka takes a missing version 0 as a sign that the broker cannot decompress (KAFKA-18659).
+
+Batches in transactions are in requests that name the transactional id. The first of a transaction for a partition waits
+for the coordinator (`replication/verification.py`); from version 12 on that adds the partition to it (KIP-890).
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.replication.partition import NEVER_MS, Committed, Partition
 from penstock.replication.replicas import Replicas
+from penstock.replication.verification import Transaction, Verification
+from penstock.storage.log import Appended
 from penstock.wire.produce import OneBatch, ProduceRequest, TopicProduce, read_produce_request
 from penstock.wire.produce_response import (
     OneProduced,
@@ -38,7 +43,10 @@ from penstock.wire.tuples import new_tuple
 
 ACKS_ALL = -1
 ACKS_NONE = 0
+_ACKS = (ACKS_ALL, ACKS_NONE, 1)
 _OLDEST_STORED = 3
+_FIRST_WITH_ABORTABLE = 11
+_FIRST_THAT_ADDS = 12
 
 
 class TooOld(NamedTuple):
@@ -47,43 +55,66 @@ class TooOld(NamedTuple):
     request: OneBatch | ProduceRequest
 
 
+class InTransaction(NamedTuple):
+    """A request that names a transactional id."""
+
+    request: ProduceRequest
+    transaction: Transaction
+    # Whether the client knows TRANSACTION_ABORTABLE.
+    knows_abortable: bool
+
+
 class Produce:
     api = Api(key=0, versions=(0, 13), pipelined=True)
 
-    def __init__(self, replicas: Replicas, leaders: CurrentLeaders, clock: Clock) -> None:
+    def __init__(self, replicas: Replicas, verification: Verification, leaders: CurrentLeaders, clock: Clock) -> None:
         self._replicas = replicas
+        self._verification = verification
         self._leaders = leaders
         self._clock = clock
 
-    def read(self, frame: memoryview, body_start: int, version: int) -> OneBatch | ProduceRequest | TooOld:
+    def read(
+        self, frame: memoryview, body_start: int, version: int
+    ) -> OneBatch | ProduceRequest | InTransaction | TooOld:
         request = read_produce_request(frame, body_start, version)
+        if isinstance(request, OneBatch):
+            return request
+        if request.transactional_id is not None:
+            transaction = Transaction(request.transactional_id, version >= _FIRST_THAT_ADDS)
+            return InTransaction(request, transaction, version >= _FIRST_WITH_ABORTABLE)
         return request if version >= _OLDEST_STORED else TooOld(request)
 
     def pack(self, response: Produced | None, version: int, correlation_id: int, throttle_ms: int) -> Buffers:
         return () if response is None else (pack_produce_response(response, version, correlation_id, throttle_ms),)
 
     def start(
-        self, request: OneBatch | ProduceRequest | TooOld, caller: Caller
+        self, request: OneBatch | ProduceRequest | InTransaction | TooOld, caller: Caller
     ) -> Produced | Later[Produced | None] | None:
+        if isinstance(request, OneBatch):
+            if request.acks in _ACKS:
+                return self._append_one(request, caller)
+            return _refused_whole(request, ErrorCode.invalid_required_acks)
         if isinstance(request, TooOld):
             return _refused_whole(request.request, ErrorCode.unsupported_version)
-        if request.acks not in (ACKS_ALL, ACKS_NONE, 1):
+        if isinstance(request, InTransaction):
+            return self._append_many(request.request, caller, request)
+        return self._append_many(request, caller, None)
+
+    def _append_many(
+        self, request: ProduceRequest, caller: Caller, transaction: InTransaction | None
+    ) -> Produced | Later[Produced | None] | None:
+        if request.acks not in _ACKS:
             return _refused_whole(request, ErrorCode.invalid_required_acks)
-        if isinstance(request, OneBatch):
-            return self._append_one(request, caller)
-        if request.transactional_id is not None:
-            return _refused_whole(request, ErrorCode.transactional_id_authorization_failed)
         deadline_ms = self._deadline_ms(request)
         uncommitted: list[_Uncommitted] = []
         response = ProduceResponse(
-            [self._append_all(topic, request.acks, deadline_ms, uncommitted, caller) for topic in request.topics]
+            [
+                self._append_all(topic, request.acks, deadline_ms, uncommitted, caller, transaction)
+                for topic in request.topics
+            ]
         )
-        if request.acks == ACKS_NONE:
-            _hang_up_on_error(response)
-            return None
-        if not uncommitted:
-            return self._with_leaders(response)
-        return _when_committed(response, uncommitted).map(self._with_leaders)
+        answer = self._with_leaders if request.acks != ACKS_NONE else _hang_up_on_error
+        return _when_committed(response, uncommitted).map(answer) if uncommitted else answer(response)
 
     def _deadline_ms(self, request: OneBatch | ProduceRequest) -> int:
         return self._clock.now_ms() + max(0, request.timeout_ms) if request.acks == ACKS_ALL else NEVER_MS
@@ -106,26 +137,42 @@ class Produce:
         return committed.map(lambda refused: produced if refused is None else self._refused_one(request, refused))
 
     def _append_all(
-        self, topic: TopicProduce, acks: int, deadline_ms: int, uncommitted: list[_Uncommitted], caller: Caller
+        self,
+        topic: TopicProduce,
+        acks: int,
+        deadline_ms: int,
+        uncommitted: list[_Uncommitted],
+        caller: Caller,
+        transaction: InTransaction | None,
     ) -> TopicProduced:
         rows: list[PartitionProduced] = []
         for index, records in topic.partitions:
             partition = self._find(topic.name, topic.topic_id, index)
-            result = (
-                partition
-                if isinstance(partition, Refused)
-                else self._replicas.append(partition, records or _EMPTY, caller, for_all=acks == ACKS_ALL)
-            )
-            if isinstance(result, Refused):
-                rows.append(_failed(index, result))
+            if isinstance(partition, Refused):
+                rows.append(_failed(index, partition))
                 continue
-            rows.append(
-                PartitionProduced(index, NONE, result.base_offset, result.log_append_time_ms, result.start_offset)
-            )
-            if acks == ACKS_ALL and isinstance(partition, Partition):
+            result = self._append(partition, records or _EMPTY, caller, acks, transaction)
+            if isinstance(result, Later):
+                settle = partial(_settled, partition, index, acks, deadline_ms, transaction)
+                uncommitted.append(_Uncommitted(result.then(settle), rows, len(rows)))
+                rows.append(PartitionProduced(index, NONE))
+                continue
+            if isinstance(result, Refused):
+                rows.append(_failed(index, _in_words_of(transaction, result)))
+                continue
+            rows.append(_appended(index, result))
+            if acks == ACKS_ALL:
                 committed = partition.when_committed(result.next_offset, deadline_ms)
                 uncommitted.append(_Uncommitted(committed, rows, len(rows) - 1))
         return TopicProduced(topic.name, topic.topic_id, rows)
+
+    def _append(
+        self, partition: Partition, records: memoryview, caller: Caller, acks: int, transaction: InTransaction | None
+    ) -> Appended | Refused | Later[Appended | Refused]:
+        for_all = acks == ACKS_ALL
+        if transaction is None:
+            return self._replicas.append(partition, records, caller, for_all=for_all)
+        return self._verification.append(partition, records, caller, transaction.transaction, for_all=for_all)
 
     def _refused_one(self, request: OneBatch, refused: Refused) -> ProduceResponse | None:
         row = _failed(request.partition_index, refused)
@@ -159,9 +206,9 @@ _EMPTY = memoryview(b"")
 
 
 class _Uncommitted(NamedTuple):
-    """A row that holds when its batch is committed, and where it is, should it have to change."""
+    """A row that holds when its batch is committed, and where it is, should it have to change: a row was not known."""
 
-    committed: Later[Committed]
+    committed: Later[Committed] | Later[PartitionProduced]
     rows: list[PartitionProduced]
     at: int
 
@@ -170,10 +217,13 @@ def _when_committed(response: ProduceResponse, uncommitted: list[_Uncommitted]) 
     later: Later[ProduceResponse] = Later()
     waiting = len(uncommitted)
 
-    def settle(row: _Uncommitted, _: Later[Committed]) -> None:
+    def settle(row: _Uncommitted, _: object) -> None:
         nonlocal waiting
-        if (refused := row.committed.result()) is not None:
-            row.rows[row.at] = _failed(row.rows[row.at].partition_index, refused)
+        outcome = row.committed.result()
+        if isinstance(outcome, PartitionProduced):
+            row.rows[row.at] = outcome
+        elif outcome is not None:
+            row.rows[row.at] = _failed(row.rows[row.at].partition_index, outcome)
         waiting -= 1
         if not waiting:
             later.complete(response)
@@ -183,7 +233,37 @@ def _when_committed(response: ProduceResponse, uncommitted: list[_Uncommitted]) 
     return later
 
 
+def _settled(
+    partition: Partition,
+    index: int,
+    acks: int,
+    deadline_ms: int,
+    transaction: InTransaction | None,
+    result: Appended | Refused,
+) -> Later[PartitionProduced]:
+    """Of a batch that had to wait before it was appended, or was not."""
+    if isinstance(result, Refused):
+        return Later.of(_failed(index, _in_words_of(transaction, result)))
+    row = _appended(index, result)
+    if acks != ACKS_ALL:
+        return Later.of(row)
+    committed = partition.when_committed(result.next_offset, deadline_ms)
+    return committed.map(lambda refused: row if refused is None else _failed(index, refused))
+
+
+def _appended(index: int, result: Appended) -> PartitionProduced:
+    return PartitionProduced(index, NONE, result.base_offset, result.log_append_time_ms, result.start_offset)
+
+
+def _in_words_of(transaction: InTransaction | None, refused: Refused) -> Refused:
+    is_new = refused.problem is Problem.TRANSACTION_ABORTABLE
+    if is_new and transaction is not None and not transaction.knows_abortable:
+        return Refused(Problem.INVALID_TXN_STATE, refused.text)
+    return refused
+
+
 def _hang_up_on_error(response: ProduceResponse) -> None:
+    """For acks=0, which gets no other answer."""
     for topic in response.topics:
         for row in topic.partitions:
             if row.error_code is not NONE:

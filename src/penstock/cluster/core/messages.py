@@ -70,7 +70,30 @@ class LogEndOf(msgspec.Struct, frozen=True, tag="log-end"):
     partition: int
 
 
-Message = Push | Hello | Stopping | AlterIsr | MakeTopic | Forward | LogEndOf
+class MarkerRow(msgspec.Struct, frozen=True, array_like=True):
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    commit: bool
+    transaction_version: int
+    # Topics and their partitions.
+    topics: tuple[tuple[str, tuple[int, ...]], ...]
+
+    def places(self) -> list[tuple[str, int]]:
+        return [(topic, partition) for topic, partitions in self.topics for partition in partitions]
+
+
+class WriteMarkers(msgspec.Struct, frozen=True, tag="write-markers"):
+    """Coordinator of transactions to the leader of partitions. Kafka's WriteTxnMarkers does not say who sends it.
+
+    Answered with a row for each partition, in their order.
+    """
+
+    node_id: int
+    markers: tuple[MarkerRow, ...]
+
+
+Message = Push | Hello | Stopping | AlterIsr | MakeTopic | Forward | LogEndOf | WriteMarkers
 
 
 class Addressed(msgspec.Struct, frozen=True, array_like=True):

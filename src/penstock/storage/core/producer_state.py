@@ -202,6 +202,10 @@ class ProducerStates:
         self._entries[producer_id] = self._entries[producer_id]._replace(transaction_start=transaction_start)
         self.transactions.move(producer_id, transaction_start if transaction_start >= 0 else None)
 
+    def find(self, producer_id: int) -> ProducerEntry | None:
+        """Another object after everything that happens to the producer in this log."""
+        return self._entries.get(producer_id)
+
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         entry = self._entries.get(producer_id)
         return entry is not None and entry.transaction_start >= 0 and entry.epoch == epoch

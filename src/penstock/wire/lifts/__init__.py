@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from penstock.wire.lifts import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    api_versions,
     consumer_group_heartbeat,
     delete_topics,
     describe_groups,
@@ -28,6 +29,7 @@ LIFTS: Mapping[int, Lift] = {
     for lift in (
         add_offsets_to_txn.LIFT,
         add_partitions_to_txn.LIFT,
+        api_versions.LIFT,
         consumer_group_heartbeat.LIFT,
         delete_topics.LIFT,
         describe_groups.LIFT,

@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnRequest as SingleRequest
-from kio.schema.add_partitions_to_txn.v5.request import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
+from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
 from kio.schema.add_partitions_to_txn.v5.response import AddPartitionsToTxnResult, AddPartitionsToTxnTopicResult
 from kio.schema.errors import ErrorCode
 
@@ -18,6 +14,13 @@ from penstock.wire.lifts.transaction_errors import as_known
 
 _FIRST_WITH_FENCED = 2
 _FIRST_WITH_ABORTABLE = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitionsToTxnRequest:
+    transactions: tuple[AddPartitionsToTxnTransaction, ...]
+    # Else it comes from the leader of partitions.
+    by_client: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,7 @@ def _lift(request: SingleRequest) -> AddPartitionsToTxnRequest:
             for topic in request.v3_and_below_topics
         ),
     )
-    return AddPartitionsToTxnRequest(transactions=(transaction,))
+    return AddPartitionsToTxnRequest(transactions=(transaction,), by_client=True)
 
 
 def _lower(response: AddPartitionsToTxnResponse) -> _SingleResponse:
@@ -77,6 +80,7 @@ def _with_older_errors(result: AddPartitionsToTxnResult, version: int) -> AddPar
 
 LIFT = Lift(
     api_key=24,
+    request=AddPartitionsToTxnRequest,
     response=AddPartitionsToTxnResponse,
     pivot=3,
     lift_pivot=_lift,
