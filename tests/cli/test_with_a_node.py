@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException, Producer
 from typer.testing import CliRunner, Result
 
 from penstock.cli.main import app
@@ -196,3 +197,25 @@ def test_deleting_records_up_to_a_position(shell: Shell, topic: str) -> None:
     rows = shell.json("topic", "delete-records", topic, "--before", "2", "--partition", "0", "--yes")
     assert rows == [{"partition": 0, "start_offset": 2}]
     assert [record["value"] for record in shell.consume(topic, "--from", "beginning", "-e")] == ["3"]
+
+
+def test_a_transaction_is_listed_described_and_aborted(shell: Shell, topic: str, server: TestNode) -> None:
+    producer = Producer({"bootstrap.servers": server.bootstrap, "transactional.id": "hangs", "log_level": 0})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce(topic, "never read", partition=1)
+    producer.flush(10)
+    (row,) = shell.json("transaction", "list", "--state", "Ongoing")
+    assert (row["transactional_id"], row["state"]) == ("hangs", "Ongoing")
+    described = shell.json("transaction", "describe", "hangs")
+    assert described["partitions"] == [f"{topic}-1"]
+    assert described["started"].startswith("20")
+    assert shell.run("transaction", "abort", "hangs").exit_code == 1, "there is no terminal to ask"
+    assert shell.json("transaction", "abort", "hangs", "--yes") == [{"transactional_id": "hangs", "aborted": True}]
+    with pytest.raises(KafkaException):
+        producer.commit_transaction(10)
+    assert shell.json("transaction", "list", "--state", "Ongoing") == []
+    again = shell.run("transaction", "abort", "hangs", "--yes")
+    assert again.exit_code == 1 and "no transaction under way" in again.stderr
+    unknown = shell.run("transaction", "describe", "nobody")
+    assert unknown.exit_code == 1 and "transaction list" in unknown.stderr
