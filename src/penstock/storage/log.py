@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from penstock.config.log import LogSettings
@@ -14,6 +15,7 @@ from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.core.producer_state import ProducedBatch, ProducerEntry
 from penstock.storage.deletion import Deletion, apply_retention
 from penstock.storage.doubt import SyncedMark, doubtful, forget_word, has_word, remove_mark
+from penstock.storage.gaps import says_gaps
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.reading import find_slice
 from penstock.storage.recovery import Recovery
@@ -69,6 +71,10 @@ class Log(LogState):
             mark = None if had_failed else SyncedMark.read(disk, directory)
             log.commit.distrust(doubtful(recovered.changed, mark))
             remove_mark(disk, directory)
+            if any(segment.gaps for segment in log.segments) and not says_gaps(disk, directory):
+                # A power cut took the word and left what it was about. On a full disk the log goes on without it.
+                with suppress(OSError):
+                    log.commit.expect_gaps()
             if recovered.was_cut:
                 settle_truncation(log)
             if recovered.is_new and share is not None and share.has_some:

@@ -19,6 +19,7 @@ from penstock.storage.core.damage import Damage
 from penstock.storage.core.leader_epochs import LeaderEpochs
 from penstock.storage.core.producer_state import ProducerStates
 from penstock.storage.core.replay import Replay
+from penstock.storage.gaps import GAPS_NAME
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.recovery_report import RecoveryReport
 from penstock.storage.scan import next_valid_batch, valid_batches
@@ -70,9 +71,10 @@ class Recovery:
         self._disk = disk
         self._directory = directory
         self._interval_bytes = settings.index_interval_bytes
-        self._compacted = "compact" in settings.cleanup_policy
         self._now_ms = now_ms
         self._names = set(disk.list_directory(directory))
+        self._compacted = "compact" in settings.cleanup_policy
+        self._may_have_gaps = self._compacted or GAPS_NAME in self._names
         checkpoint, self._start_offset = files.read()
         self._checkpoint = checkpoint or Checkpoint(0, 0, [], [], [])
         self.report = RecoveryReport(self._checkpoint.recovery_offset)
@@ -251,7 +253,7 @@ class Recovery:
         self.report.scanned_bytes += size - position
         while True:
             for found, header in valid_batches(
-                file, position, size, expected, epoch=self._epochs.epoch_of(expected), gap_at_end=self._compacted
+                file, position, size, expected, epoch=self._epochs.epoch_of(expected), gap_at_end=self._may_have_gaps
             ):
                 if header.base_offset != expected:
                     segment.gaps = True
@@ -309,7 +311,7 @@ class Recovery:
             file_size = self._bad_tails.pop(segment, segment.size)
             if file_size > segment.size or self._has_lost(segment, following):
                 first_offset = segment.next_offset
-                if self._compacted and file_size == segment.size:
+                if self._may_have_gaps and file_size == segment.size:
                     # It may have been truncated where it had a gap.
                     first_offset = max(first_offset, self._checkpoint.recovery_offset)
                 self._damaged(segment, Damage(first_offset, following.base_offset, segment.size, file_size))
@@ -326,7 +328,7 @@ class Recovery:
     def _has_lost(self, segment: Segment, following: Segment) -> bool:
         """Whether there was something between these two that no checkpoint vouches for."""
         recovery_offset = self._checkpoint.recovery_offset
-        if not self._compacted:
+        if not self._may_have_gaps:
             unvouched = segment in self._changed or following.base_offset > recovery_offset
             return segment.next_offset < following.base_offset and unvouched
         if not self._has_checkpoint and CHECKPOINT_NAME in self._names:
