@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from tests.replication.leader import EPOCH, LAG_MS, Leader, joining, state
 from tests.simulation.log import Entry, plain
 
@@ -59,6 +60,20 @@ def test_it_stands_still_while_the_isr_is_too_small() -> None:
     leader.core.on_state(state(1, 2, min_isr=2), 8, 0)
     assert leader.core.has_enough_in_sync
     leader.fetch(2, 11)
+    assert leader.high_watermark == 11
+
+
+def test_it_stands_still_until_the_controller_remembers_nobody_else() -> None:
+    """One that is remembered may have led in a later epoch than that of the ten records, and win by that."""
+    leader = Leader(replace(state(1, 2), last_known_eligible_leaders=(3,)), high_watermark=6)
+    leader.fetch(2, 10)
+    assert (leader.high_watermark, leader.core.others_in_sync) == (6, None)
+    leader.answer(leader.wait(0), Altered(state(1, 2), 8))
+    assert (leader.high_watermark, leader.core.others_in_sync) == (10, {2})
+    proposal = leader.core.on_state(replace(state(1), last_known_eligible_leaders=(2,)), 9, 0).proposal
+    leader.write()
+    assert leader.high_watermark == 10
+    leader.answer(proposal, Altered(state(1), 10))
     assert leader.high_watermark == 11
 
 

@@ -171,6 +171,8 @@ class Roles:
         )
         leadership.is_suspended = self._is_suspended
         partition.lead(leadership, lambda proposal: self._propose(partition, leadership, proposal))
+        # The controller may remember others until it hears of this leader, and nothing is committed until then.
+        partition.heed(leadership.tick(self._clock.now_ms()))
         self._tell(partition)
 
     def _follow(self, partition: Partition) -> None:

@@ -215,7 +215,7 @@ class Controller:
         """To all that is done now."""
         answers: list[Effect] = []
         for request in self._requests:
-            request.commit()
+            request.commit(self.view)
         while self._requests and self._requests[0].is_done:
             answer = self._requests.pop(0).answer()
             answers.append(answer)

@@ -9,8 +9,8 @@ What must hold of every state, so that nothing committed is lost (KIP-966):
 - Leaders come from the ISR, then from those eligible; from elsewhere only by an unclean election.
 - With flush.policy=os that is true of those alone who did not lose power, and the controller hears of that last, and of
   one after the other. So whoever leaves the ISR or is eligible no more is remembered (`last_known_eligible_leaders`)
-  until the leader has spoken at a version without it: then the leader lived on, and has everything. If nobody is left
-  for sure, all that are remembered are asked for their log ends.
+  until the leader has spoken at a version without it: then the leader lived on, and has everything. Before that it
+  commits nothing. If nobody is left for sure, all that are remembered are asked for their log ends.
 - The ISR is empty exactly while there is no leader. The death of its last member makes that one eligible (an empty ISR
   is below any min ISR), so it is not forgotten: it leads again when it is back.
 - A leader epoch belongs to one leader and one life of it: it rises with every new leader, also with "none", when the
@@ -67,7 +67,10 @@ class Choice(Enum):
 
 
 class LogEnd(NamedTuple):
-    """Of two logs the one with the higher (last epoch, end) has all that was committed of the other."""
+    """Of two logs the one with the higher (last epoch, end) has all that was committed of the other.
+
+    It would not if a leader committed what older epochs wrote while one is remembered that wrote in a later epoch.
+    """
 
     last_epoch: int
     end_offset: int

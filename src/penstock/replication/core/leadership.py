@@ -93,8 +93,9 @@ class Leadership:
         self._acknowledged_end = acknowledged_end
         self._in_sync = InSync(recorded.state, recorded.version)
         self._followers = Followers(settings, log, live)
-        # Whether acks=all may append, and the high watermark advance.
+        # Whether acks=all may append.
         self.has_enough_in_sync = False
+        self._may_advance = False
         # No follower to wait for, none that could come.
         self._is_alone = False
         self._take_over(now_ms)
@@ -122,8 +123,8 @@ class Leadership:
 
     @property
     def others_in_sync(self) -> Set[int] | None:
-        """All who could be elected instead of this leader. None: with too small an ISR others may be, too (KIP-966)."""
-        return self._in_sync.maximal - {self.node_id} if self.has_enough_in_sync else None
+        """All who could be elected instead of this leader. None: others may be, too."""
+        return self._in_sync.maximal - {self.node_id} if self._may_advance else None
 
     def low_watermark(self) -> int:
         """Below it no live replica has anything: when DeleteRecords is done."""
@@ -204,7 +205,11 @@ class Leadership:
         state = self._in_sync.state
         self._followers.become([replica for replica in state.replicas if replica != self.node_id], state.isr, now_ms)
         self.has_enough_in_sync = len(self._in_sync.recorded) >= state.min_insync_replicas
-        self._is_alone = not self._followers.table and self.has_enough_in_sync
+        # With too small an ISR, those who left it (KIP-966's eligible leaders) would miss something. So would one that
+        # is remembered, and may win an election by log ends with what it wrote as a leader: that counts for more than
+        # what an earlier epoch wrote and this leader would commit.
+        self._may_advance = self.has_enough_in_sync and not state.last_known_eligible_leaders
+        self._is_alone = not self._followers.table and self._may_advance
 
     def _refusal(self, fetch: FollowerFetch, follower: Follower | None) -> Refused | None:
         if fetch.leader_epoch < self.leader_epoch:
@@ -218,8 +223,7 @@ class Leadership:
         return None
 
     def _advance(self, now_ms: int) -> bool:
-        # Without this, those who left an ISR that was too small (KIP-966's eligible leaders) would miss something.
-        if not self.has_enough_in_sync:
+        if not self._may_advance:
             return False
         end = self._acknowledged_end
         maximal = self._in_sync.maximal
