@@ -70,3 +70,18 @@ def test_without_a_session_no_partition_waits_until_another_is_read_to_its_end()
             answer = connection.ask(replace(requests.fetch("first"), topics=asked))
             served += [topic.topic for topic in answer.responses if topic.partitions[0].records]
         assert served[:3] == served[3:] and len(set(served)) == 3
+
+
+def test_an_answer_names_a_topic_once_whoever_is_served_first() -> None:
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        asked = []
+        for topic in ("first", "second"):
+            assert connection.ask(requests.create_topic(topic, partitions=2)).topics[0].error_code == 0
+            rows = requests.fetch(topic).topics[0]
+            both = (rows.partitions[0], replace(rows.partitions[0], partition=i32(1)))
+            asked.append(replace(rows, partitions=both))
+        assert connection.ask(requests.produce("first", good_batch()))
+        for _ in range(2):
+            answer = connection.ask(replace(requests.fetch("first"), topics=tuple(asked)))
+            assert sorted(topic.topic for topic in answer.responses) == ["first", "second"]
+            assert all(len(topic.partitions) == 2 for topic in answer.responses)

@@ -182,7 +182,8 @@ class Fetch:
         return self._response(request, plan, read.rows)
 
     def _response(self, request: FetchRequest, plan: Plan, rows: list[Row]) -> FetchResponse:
-        topics: list[TopicFetched] = []
+        # Each once, however its partitions were read in turn: some clients keep only the last of two.
+        topics: dict[tuple[str, UUID | None], TopicFetched] = {}
         topic: TopicFetched | None = None
         leaders: list[LeaderIdAndEpoch] = []
         for row in rows:
@@ -194,7 +195,7 @@ class Fetch:
             wanted.told_high_watermark, wanted.told_start_offset = row.high_watermark, row.start_offset
             if topic is None or topic.name != wanted.topic or topic.topic_id != wanted.topic_id:
                 topic = TopicFetched(wanted.topic, wanted.topic_id, [])
-                topics.append(topic)
+                topic = topics.setdefault((wanted.topic, wanted.topic_id), topic)
             partitions = topic.partitions
             assert isinstance(partitions, list)
             if row.refused is None:
@@ -203,7 +204,8 @@ class Fetch:
                 partitions.append(failed := self._failed(row, row.refused))
                 leaders += [] if failed.current_leader is None else [failed.current_leader]
         session_id = 0 if plan.session is None else plan.session.id
-        return FetchResponse(topics, NONE, session_id, self._leaders.endpoints(leaders) if leaders else ())
+        endpoints = self._leaders.endpoints(leaders) if leaders else ()
+        return FetchResponse(list(topics.values()), NONE, session_id, endpoints)
 
     def _failed(self, row: Row, refused: Refused) -> PartitionFetched:
         wanted, code = row.wanted, code_of(refused)
