@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 from tests.disk.power import PowerCutDisk
-from tests.replication.world import WAIT_S, values_in, world
+from tests.replication.world import DATA, WAIT_S, values_in, world
 from tests.storage.batches import NOW_MS
 
 from penstock.errors import Problem, Refused
@@ -61,6 +61,29 @@ def test_a_deletion_that_was_begun_for_a_topic_does_not_meet_the_files_of_the_ne
 
     asyncio.run(life())
     asyncio.run(look())
+
+
+def test_topics_come_and_go_while_files_of_deleted_ones_take_long() -> None:
+    async def life() -> None:
+        async with (
+            world(PowerCutDisk()) as node,
+            Housekeeping(node.replicas, node.flusher, node.upkeep, node.clock).running(),
+        ):
+            doomed = [f"doomed-{number}" for number in range(6)]
+            for name in doomed:
+                await node.partition(name)
+            node.disk.directories_may_go.clear()
+            async with asyncio.timeout(3):
+                for name in doomed:
+                    await node.replicas.drop_topic(name)
+                    node.clock.advance(RETENTION_MS + SWEEP_MS)
+                await node.partition("new")
+            node.disk.directories_may_go.set()
+            async with asyncio.timeout(WAIT_S):
+                while node.disk.list_directory(f"{DATA}/deleted"):
+                    await asyncio.sleep(0.001)
+
+    asyncio.run(life())
 
 
 def light(key: bytes | None = b"k") -> memoryview:

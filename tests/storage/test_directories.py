@@ -39,6 +39,7 @@ def test_a_topic_made_anew_does_not_inherit_old_records() -> None:
     assert read_whole(disk, f"{path}/records") == b"old"
     assert directories.claim("orders", NEW, [0])[0] == path
     assert disk.list_directory(path) == []
+    directories.sweep()
     assert disk.list_directory("/data/deleted") == []
 
 

@@ -33,7 +33,7 @@ class PartitionDirectory(NamedTuple):
 class PartitionDirectories:
     """A topic that was deleted and made anew while this node was down never inherits old records: its directory
 
-    holds the topic's id, and one of another id is set aside and deleted. Blocking.
+    holds the topic's id, and one of another id is set aside, for `sweep` to delete. Blocking.
     """
 
     def __init__(self, disk: Disk, data_directory: str) -> None:
@@ -45,6 +45,7 @@ class PartitionDirectories:
         # Topics all of whose names are known to be on disk. Whoever made what is there may have been killed before.
         self._named: set[str] = set()
         self._sweeping = threading.Lock()
+        self._sweep_wanted = False
         disk.make_directory(self._topics)
         disk.make_directory(self._deleted)
         # In a directory that we may not look into we have made none.
@@ -65,7 +66,7 @@ class PartitionDirectories:
                 f"it. Restore that file from a copy, or move {directory} away to begin with an empty topic",
             )
         if found != topic_id:
-            self.remove_topic(topic)
+            self.remove_topic(topic, sweep=False)
             self.disk.make_directory(directory)
             replace_atomically(self.disk, f"{directory}/{TOPIC_ID_NAME}", seal(TopicIdentity(topic_id)))
         paths = [f"{directory}/{_PARTITION_PREFIX}{partition}" for partition in partitions]
@@ -154,13 +155,22 @@ class PartitionDirectories:
     def sweep(self, now_ms: int | None = None) -> None:
         """Deletes what was set aside, also by a process that died before it had finished. What is to be kept for some
 
-        time is left alone without a time.
+        time is left alone without a time. One thread does it: if another is at it, that one looks once more, and this
+        returns at once, because files can take long to go and whoever waited would be missing elsewhere.
         """
-        with self._sweeping:
-            for name in self.disk.list_directory(self._deleted):
-                until = name.removeprefix(_KEPT_PREFIX).partition("-")[0] if name.startswith(_KEPT_PREFIX) else ""
-                if not until.isdecimal() or (now_ms is not None and int(until) <= now_ms):
-                    self.disk.remove_directory(f"{self._deleted}/{name}")
+        self._sweep_wanted = True
+        while self._sweep_wanted and self._sweeping.acquire(blocking=False):
+            try:
+                self._sweep_wanted = False
+                self._sweep_once(now_ms)
+            finally:
+                self._sweeping.release()
+
+    def _sweep_once(self, now_ms: int | None) -> None:
+        for name in self.disk.list_directory(self._deleted):
+            until = name.removeprefix(_KEPT_PREFIX).partition("-")[0] if name.startswith(_KEPT_PREFIX) else ""
+            if not until.isdecimal() or (now_ms is not None and int(until) <= now_ms):
+                self.disk.remove_directory(f"{self._deleted}/{name}")
 
     def _id_of(self, topic: str) -> UUID | None:
         """None if it is missing or damaged."""
