@@ -121,11 +121,16 @@ class Groups:
             self._topics_changed(topic)
 
     async def drop_topic(self, name: str, *, keep: bool = False) -> None:
+        """`keep`: nobody said that it was deleted, so what groups have committed stays, as the records do. If it does
+        not come back, that expires as in any group that does not use a topic; another topic of its name does not get
+        it, because commits hold the topic's id.
+        """
         if name == OFFSETS_TOPIC:
             self._stop_all(Refused(Problem.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} was deleted"))
             return
-        for runner in self._runners.values():
-            runner.submit(TopicsDeleted((name,)))
+        if not keep:
+            for runner in self._runners.values():
+                runner.submit(TopicsDeleted((name,)))
         self._topics_changed()
 
     async def close(self) -> None:
