@@ -154,6 +154,9 @@ def _getter(field: FieldShape, source: type) -> Callable[[Any], Any]:
 
 
 def _zero_of(field: FieldShape) -> Any:
+    """None where its conversion says it: an id of zeros, a moment of -1."""
+    if field.kind in ("uuid", "datetime_i64"):
+        return None
     return "" if field.kind == "string" else b""
 
 
