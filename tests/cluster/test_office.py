@@ -112,14 +112,23 @@ def test_a_topic_with_garbage_is_left_alone_and_the_others_live_on(path: str, ga
         await cluster.store.commit([Replace(path, garbage, node.version)])
         await until(await begin_anew(cluster))
         await cluster.made("new")
+        controller = cluster.member.controller
+        assert controller is not None and controller.view.topic_id("bad") is None
+        await cluster.store.commit([Create(registration_path(2), REGISTRATION.encode(OTHER), ephemeral=True)])
+        await until(lambda: controller.view.broker(2).registration is not None)
+        # An admission would have had its turn before this.
+        await controller.transact(lambda found: [], lambda: None, ())
+        assert controller.view.live == {1}
         assert sorted(cluster.names()) == ["bad", "good", "new"]
         assert cluster.partition("bad").leadership is not None
         assert list(cluster.metadata.failures) == ["bad"]
-        controller = cluster.member.controller
-        assert controller is not None and controller.view.topic_id("bad") is None
         await cluster.store.commit([Replace(path, node.data, node.version + 1)])
         cluster.node.clock.advance(30_000)
         await until(lambda: not cluster.metadata.failures and controller.view.topic_id("bad") is not None)
         assert cluster.partition("bad").leadership is not None
+        await until(lambda: controller.view.live == {1, 2})
+        # Nobody is there who would be told that this broker stops.
+        await cluster.store.commit([Remove(registration_path(2), 0)])
+        await until(lambda: 2 not in cluster.image.live_epochs)
 
     alive(PowerCutDisk(), use)
