@@ -19,7 +19,7 @@ from penstock.cluster.core.events import (
     ReassignmentWish,
 )
 from penstock.coordination.interface import Replace
-from penstock.coordination.paths import NO_EPOCH, PARTITION
+from penstock.coordination.paths import NO_EPOCH, NO_LEADER, PARTITION
 from penstock.errors import Problem
 
 
@@ -69,6 +69,21 @@ def test_who_left_is_forgotten_when_the_leader_speaks_again(store: ControlledSto
         send(store, IsrChange(store.topics["os"][0], 0, 0, version, tuple(map(recorded, isr))))
         state = store.state("os")
         assert (state.isr, state.last_known_eligible_leaders) == (isr, remembered)
+
+
+def test_who_left_because_it_has_lost_something_does_not_lead_for_having_been_there(store: ControlledStore) -> None:
+    """Below min ISR: others that leave are eligible."""
+    send(store, IsrChange(store.topics["t"][0], 0, 0, store.partition("t").version, (recorded(1),), lost=(2,)))
+    assert (store.state("t").isr, store.state("t").eligible_leaders) == ((1,), ())
+    store.tell(store.lose(1))
+    assert (store.state("t").leader, store.state("t").eligible_leaders) == (NO_LEADER, (1,))
+
+
+def test_who_is_eligible_and_has_lost_something_is_eligible_no_more(store: ControlledStore) -> None:
+    store.tell(store.lose(2), store.register(2))
+    assert (store.state("t").isr, store.state("t").eligible_leaders) == ((1,), (2,))
+    send(store, IsrChange(store.topics["t"][0], 0, 0, store.partition("t").version, (recorded(1),), lost=(2,)))
+    assert (store.state("t").isr, store.state("t").eligible_leaders) == ((1,), ())
 
 
 def test_who_has_caught_up_joins(store: ControlledStore) -> None:

@@ -223,7 +223,13 @@ class Cluster:
         await self.decide(replace(state, leader=leader, leader_epoch=state.leader_epoch + 1, isr=tuple(isr)))
 
     def alter(
-        self, topic_id: UUID, partition: int, leader_epoch: int, partition_epoch: int, isr: Sequence[tuple[int, int]]
+        self,
+        topic_id: UUID,
+        partition: int,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: Sequence[tuple[int, int]],
+        lost: Sequence[int] = (),
     ) -> Later[PartitionNode | Refused]:
         node = self.nodes[partition]
         if not self.takes_changes:

@@ -20,6 +20,7 @@ class Asked:
     version: int
     isr: list[tuple[int, int]]
     answer: Later[PartitionNode | Refused]
+    lost: list[int]
 
 
 class HandController:
@@ -29,10 +30,16 @@ class HandController:
         self.asked: list[Asked] = []
 
     def alter(
-        self, topic_id: UUID, partition: int, leader_epoch: int, partition_epoch: int, isr: Sequence[tuple[int, int]]
+        self,
+        topic_id: UUID,
+        partition: int,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: Sequence[tuple[int, int]],
+        lost: Sequence[int] = (),
     ) -> Later[PartitionNode | Refused]:
         answer: Later[PartitionNode | Refused] = Later()
-        self.asked.append(Asked(topic_id, partition, leader_epoch, partition_epoch, list(isr), answer))
+        self.asked.append(Asked(topic_id, partition, leader_epoch, partition_epoch, list(isr), answer, list(lost)))
         return answer
 
 
@@ -40,7 +47,13 @@ class NoController:
     """For a broker that leads alone, where there is nothing to change."""
 
     def alter(
-        self, topic_id: UUID, partition: int, leader_epoch: int, partition_epoch: int, isr: Sequence[tuple[int, int]]
+        self,
+        topic_id: UUID,
+        partition: int,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: Sequence[tuple[int, int]],
+        lost: Sequence[int] = (),
     ) -> Later[PartitionNode | Refused]:
         return Later.of(Refused(Problem.STORE_UNAVAILABLE, "there is no way to the controller"))
 

@@ -107,10 +107,20 @@ def test_a_member_that_has_lost_what_is_committed_leaves_at_once_and_comes_back_
     assert leader.high_watermark == 10
     leader.live[2] = 112
     proposal = leader.fetch(2, 7, broker_epoch=112)
-    assert proposal is not None and proposal.isr == (Member(1),)
+    assert proposal is not None and (proposal.isr, proposal.lost) == ((Member(1),), (2,))
     leader.answer(proposal, Altered(state(1), 8))
     back = leader.fetch(2, 10, broker_epoch=112)
     assert back is not None and back.isr == (Member(1), Member(2, 112))
+
+
+def test_an_eligible_one_that_has_lost_what_is_committed_is_told_of_once() -> None:
+    before = replace(state(1, min_isr=2), eligible_leaders=(2, 3))
+    leader = Leader(before, high_watermark=8)
+    assert leader.fetch(3, 8) is None
+    proposal = leader.fetch(2, 7)
+    assert proposal is not None and (proposal.isr, proposal.lost) == ((Member(1),), (2,))
+    assert leader.answer(proposal, Altered(replace(before, eligible_leaders=(3,)), 8)) is None
+    assert leader.fetch(2, 7) is None
 
 
 def test_a_follower_that_is_about_to_join_is_waited_for() -> None:

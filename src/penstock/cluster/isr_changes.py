@@ -40,12 +40,12 @@ class IsrChanges:
         leader_epoch: int,
         partition_epoch: int,
         isr: Sequence[tuple[int, int]],
+        lost: Sequence[int] = (),
     ) -> Later[PartitionNode | Refused]:
         """The partition as it is now, or why not. REQUEST_TIMED_OUT: it may have been done; ask again."""
         later: Later[PartitionNode | Refused] = Later()
-        wish = IsrWish(
-            topic_id, partition, leader_epoch, partition_epoch, tuple((member, epoch) for member, epoch in isr)
-        )
+        members = tuple((member, epoch) for member, epoch in isr)
+        wish = IsrWish(topic_id, partition, leader_epoch, partition_epoch, members, tuple(lost))
         self._waiting.append((wish, later))
         if len(self._waiting) == 1:
             asyncio.get_running_loop().call_soon(self._send)
@@ -69,6 +69,7 @@ def decide(controller: ActiveController, message: AlterIsr) -> Later[Reply]:
             wish.leader_epoch,
             wish.partition_epoch,
             tuple(IsrMember(*member) for member in wish.isr),
+            wish.lost,
         )
         for wish in message.wishes
     )

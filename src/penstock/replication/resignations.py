@@ -24,9 +24,18 @@ class IsrChanges(Protocol):
     """The way to the controller (AlterPartition)."""
 
     def alter(
-        self, topic_id: UUID, partition: int, leader_epoch: int, partition_epoch: int, isr: Sequence[tuple[int, int]]
+        self,
+        topic_id: UUID,
+        partition: int,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: Sequence[tuple[int, int]],
+        lost: Sequence[int] = (),
     ) -> Later[PartitionNode | Refused]:
-        """Always answered, STORE_UNAVAILABLE or REQUEST_TIMED_OUT if nobody knows what has become of it."""
+        """`lost`: who of the ISR and the eligible leaders must not be elected, because it has not kept everything.
+
+        Always answered, STORE_UNAVAILABLE or REQUEST_TIMED_OUT if nobody knows what has become of it.
+        """
 
 
 class Resignations:

@@ -212,7 +212,7 @@ class Roles:
     def _propose(self, partition: Partition, leadership: Leadership, proposal: Proposal) -> None:
         isr = [(member.replica, member.broker_epoch) for member in proposal.isr]
         answered = self._isr_changes.alter(
-            partition.topic_id, partition.index, proposal.leader_epoch, proposal.version, isr
+            partition.topic_id, partition.index, proposal.leader_epoch, proposal.version, isr, proposal.lost
         )
         answered.when_done(lambda done: self._answered(partition, leadership, proposal, done.result()))
 

@@ -156,11 +156,12 @@ class Leadership:
             return parting
         before = follower.acknowledged_end
         follower.fetched(fetch.offset, fetch.log_start, fetch.broker_epoch, self._log.end_offset, now_ms)
-        proposal = None
-        if fetch.replica not in self._in_sync.maximal:
-            if self._may_join(follower, now_ms):
-                proposal = self._propose(now_ms)
-        elif self._followers.has_lost(follower, self.high_watermark):
+        proposal, is_member = None, fetch.replica in self._in_sync.maximal
+        if not is_member and self._may_join(follower, now_ms):
+            proposal = self._propose(now_ms)
+        elif self._followers.has_lost(follower, self.high_watermark) and (
+            is_member or fetch.replica in self._in_sync.state.eligible_leaders
+        ):
             # Before anybody elects it.
             proposal = self._propose(now_ms)
         advanced = follower.acknowledged_end != before and self._advance(now_ms)
@@ -249,27 +250,33 @@ class Leadership:
         in_sync = self._in_sync
         if self.is_suspended or self.is_over or not in_sync.may_propose(now_ms):
             return None
-        followers = self._followers.table
+        followers, lost = self._followers.table, self._lost()
         wanted = {self.node_id}
         for replica, follower in followers.items():
             is_member = replica in in_sync.recorded
-            is_fit = not (
-                self._followers.lags(follower, now_ms) or self._followers.has_lost(follower, self.high_watermark)
-            )
-            stays = is_member and (self.is_resigning or is_fit)
-            if stays or (not is_member and self._may_join(follower, now_ms)):
+            is_fit = replica not in lost and (self.is_resigning or not self._followers.lags(follower, now_ms))
+            if is_fit if is_member else self._may_join(follower, now_ms):
                 wanted.add(replica)
         # Of what is in doubt the next version is the end, so it is asked for even if nothing else would change. It ends
         # also what the controller remembers of those who came back in doubt: this leader lives, and has everything.
         in_doubt = in_sync.doubtful or in_sync.state.last_known_eligible_leaders
-        if wanted == in_sync.recorded and not in_doubt:
+        if wanted == in_sync.recorded and not in_doubt and not lost:
             return None
         members = [
             Member(replica) if replica in in_sync.recorded else Member(replica, followers[replica].broker_epoch)
             for replica in in_sync.state.replicas
             if replica in wanted
         ]
-        return in_sync.propose(tuple(members))
+        return in_sync.propose(tuple(members), lost)
+
+    def _lost(self) -> tuple[int, ...]:
+        """Who could be elected by what is recorded, and would take back what was committed."""
+        recorded, eligible = self._in_sync.recorded, self._in_sync.state.eligible_leaders
+        return tuple(
+            replica
+            for replica, follower in self._followers.table.items()
+            if self._followers.has_lost(follower, self.high_watermark) and (replica in recorded or replica in eligible)
+        )
 
 
 def _not_a_replica(fetch: FollowerFetch) -> Refused:
