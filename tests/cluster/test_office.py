@@ -65,8 +65,11 @@ def test_a_beginning_that_fails_leaves_nobody_behind_who_decides(operation: str,
     async def use(cluster: Cluster) -> None:
         await cluster.store.commit([Create(HALF, TOPIC.encode(TopicState(UUID(int=9), 0, 1)))])
         cluster.store.fail(operation, path)
-        has_begun = await begin_anew(cluster)
-        await until(has_begun)
+        first = cluster.member.controller
+        await until(await begin_anew(cluster))
+        # Whoever heard of the one that failed takes nothing of this one for what comes next.
+        now = cluster.member.controller
+        assert first is not None and now is not None and now.office.epoch == first.office.epoch + 2
         commits = cluster.store.commits
         assert all(1 in live for live in await sees_another_join(cluster))
         # The registration, its admission, and its end.
