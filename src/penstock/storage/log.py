@@ -198,6 +198,8 @@ class Log(LogState):
         if self.failure is not None or self.commit.in_flight:
             return None
         unsaved = (checkpoint or (now_ms is not None and self.is_idle(now_ms))) and self.has_unsaved
+        if unsaved and now_ms is not None:
+            self.tried_checkpoint_ms = now_ms
         if self.end_offset == self.synced_offset and not unsaved:
             return None
         if now_ms is not None and not unsaved and not self.sync_is_due(now_ms):
