@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from penstock.coordination.paths import NO_LEADER, PartitionState
+from penstock.coordination.paths import NO_EPOCH, NO_LEADER, PartitionState
 
 Replicas = tuple[int, ...]
 
@@ -70,6 +70,9 @@ class LogEnd(NamedTuple):
     """Of two logs the one with the higher (last epoch, end) has all that was committed of the other.
 
     It would not if a leader committed what older epochs wrote while one is remembered that wrote in a later epoch.
+
+    A log of which all was deleted has no last epoch (NO_EPOCH). What is deleted was committed, so if it ends behind
+    all that others have, they have nothing that it lacks, and they lack the offsets in between.
     """
 
     last_epoch: int
@@ -182,8 +185,10 @@ def elected_by_log_end(
     state: PartitionState, ends: Mapping[int, LogEnd], electorate: Electorate, settings: TopicSettings
 ) -> PartitionState:
     """`ends` of all `candidates_in_doubt`, who are live."""
+    written = max((end.end_offset for end in ends.values() if end.last_epoch != NO_EPOCH), default=0)
+    emptied = {r for r, end in ends.items() if end.last_epoch == NO_EPOCH and end.end_offset > written}
     order = state.replicas
-    winner = max(candidates_in_doubt(state), key=lambda r: (ends[r], -order.index(r)))
+    winner = max(candidates_in_doubt(state), key=lambda r: (r in emptied, ends[r], -order.index(r)))
     alone = replace(state, last_known_eligible_leaders=(winner,))
     after = settled(alone, electorate, settings)
     others = _less(candidates_in_doubt(state), winner)
