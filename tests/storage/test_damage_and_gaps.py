@@ -12,6 +12,7 @@ from tests.storage.test_replica_append import batches, take
 
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
+from penstock.storage.holes import first_hole
 from penstock.storage.log import Log
 
 SEGMENT = f"/log/{0:020d}"
@@ -162,7 +163,7 @@ def test_a_segment_that_is_lost_behind_a_gap_at_which_the_log_was_truncated_is_n
     take(log, batches((9, 2, 1)))
     disk.remove(lost)
     again = opened(disk)
-    assert (again.end_offset, again.recovery.hole_offset) == (10, 5)
+    assert (again.end_offset, first_hole(again)) == (10, 5)
     for offset in range(3, 7):
         with pytest.raises(PenstockError):
             bytes_at(again, offset)
@@ -173,7 +174,7 @@ def test_a_first_segment_that_a_power_cut_took_is_said() -> None:
     disk = PowerCutDisk()
     disk.remove(follower(disk).segments[0].path + ".log")
     again = opened(disk)
-    assert again.recovery.hole_offset == 0
+    assert first_hole(again) == 0
     again.truncate_to(0)
     assert (again.end_offset, again.segments) == (0, [])
 

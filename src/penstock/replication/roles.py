@@ -18,6 +18,7 @@ from penstock.replication.core.in_sync import Altered, Answer, Proposal, answer_
 from penstock.replication.core.leadership import Leadership
 from penstock.replication.partition import NOT_LEADING, Partition
 from penstock.replication.resignations import IsrChanges, Resignations
+from penstock.storage.holes import first_hole
 
 logger = logging.getLogger(__name__)
 
@@ -177,8 +178,8 @@ class Roles:
 
     def _follow(self, partition: Partition) -> None:
         state = partition.state
-        hole_offset = partition.log.hole_offset
-        if hole_offset is not None and hole_offset >= partition.log.start_offset:
+        hole_offset = first_hole(partition.log)
+        if hole_offset is not None:
             # From behind it, its first fetch would acknowledge what is missing. It follows when it is cut.
             self._neither(partition, NOT_LEADING)
             self._fetching.cut(partition, hole_offset)

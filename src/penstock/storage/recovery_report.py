@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.storage.core.damage import Damage
+from penstock.storage.core.holes import Holes
 
 
 @dataclass
@@ -25,11 +26,10 @@ class RecoveryReport:
         return bool(self.torn_bytes or self.put_back_bytes or self.indexes_rebuilt or self.damage or self.notes)
 
     @property
-    def hole_offset(self) -> int | None:
-        """Where the first damage begins that may be a hole which a power cut left in what was never synced."""
-        return min(
-            (each.first_offset for each in self.damage if each.first_offset >= self.recovery_offset), default=None
-        )
+    def holes(self) -> Holes:
+        """The damage that a power cut may have done to what was never synced."""
+        unvouched = {each[:2] for each in self.damage if each.first_offset >= self.recovery_offset}
+        return Holes(tuple(sorted(unvouched)))
 
     def __str__(self) -> str:
         parts = [f"scanned {self.scanned_bytes} bytes behind the last checkpoint"]

@@ -65,8 +65,7 @@ class LogState:
         self.settings = settings
         self.files = files
         self.recovery = recovered.report
-        # Records are missing there behind which there are more: what a power cut may leave of what was not synced yet.
-        self.hole_offset = recovered.report.hole_offset
+        self.holes = recovered.report.holes
         self.segments = recovered.segments
         # The segment that is appended to; None when the next append begins a new one.
         self.active = self.segments[-1] if recovered.appendable else None

@@ -1,0 +1,45 @@
+"""What a power cut left out of what was never synced: known until it is gone, whatever else happens to the log."""
+
+from __future__ import annotations
+
+from tests.disk.power import PowerCutDisk
+from tests.storage.batches import NOW_MS, append, batch_of
+
+from penstock.config.log import LogSettings
+from penstock.storage.holes import first_hole
+from penstock.storage.log import Log
+
+
+def opened(disk: PowerCutDisk) -> Log:
+    return Log.open(disk, "/log", LogSettings(), now_ms=NOW_MS)
+
+
+def with_holes(disk: PowerCutDisk, *places: int, start: int = 0) -> None:
+    """Twenty records, nothing of them synced, and these are missing."""
+    log = opened(disk)
+    positions = []
+    for _ in range(20):
+        positions.append(log.size_bytes)
+        append(log, batch_of(b"x" * 40))
+    log.delete_records(start)
+    for place in places:
+        disk.damage(f"/log/{0:020d}.log", positions[place] + 30, bytes(20))
+
+
+def test_a_hole_below_the_start_does_not_hide_one_above_it() -> None:
+    disk = PowerCutDisk()
+    with_holes(disk, 3, 14, start=10)
+    log = opened(disk)
+    assert first_hole(log) == 14
+    log.delete_records(15)
+    assert first_hole(log) is None
+
+
+def test_a_log_that_starts_within_a_hole_is_cut_at_its_start() -> None:
+    disk = PowerCutDisk()
+    with_holes(disk, 2, 3, start=3)
+    log = opened(disk)
+    assert first_hole(log) == 3
+    log.truncate_to(3)
+    for each in (log, opened(disk)):
+        assert (each.start_offset, each.end_offset, first_hole(each)) == (3, 3, None)
