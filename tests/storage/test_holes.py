@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
 from tests.disk.power import PowerCutDisk
-from tests.storage.batches import NOW_MS, append, batch_of
+from tests.storage.batches import NOW_MS, append, batch_of, bytes_at
 
 from penstock.config.log import LogSettings
+from penstock.errors import PenstockError
 from penstock.storage.holes import first_hole
 from penstock.storage.log import Log
 
@@ -43,3 +47,34 @@ def test_a_log_that_starts_within_a_hole_is_cut_at_its_start() -> None:
     log.truncate_to(3)
     for each in (log, opened(disk)):
         assert (each.start_offset, each.end_offset, first_hole(each)) == (3, 3, None)
+
+
+def test_a_hole_is_known_at_every_start_until_it_is_cut_off() -> None:
+    disk = PowerCutDisk()
+    with_holes(disk, 14, 17)
+    for seed in range(3):
+        log = opened(disk)
+        assert first_hole(log) == 14
+        log.checkpoint()
+        disk.cut_power(Random(seed))
+    again = opened(disk)
+    again.truncate_to(16)
+    assert first_hole(again) == 14
+    again.truncate_to(14)
+    append(again, batch_of(b"what was missing"))
+    again.checkpoint()
+    for each in (again, opened(disk)):
+        assert (each.end_offset, first_hole(each)) == (15, None)
+
+
+def test_damage_of_what_a_checkpoint_vouches_for_is_no_hole() -> None:
+    disk = PowerCutDisk()
+    with_holes(disk)
+    opened(disk).checkpoint()
+    disk.damage(f"/log/{0:020d}.log", 30, bytes(20))
+    log = opened(disk)
+    with pytest.raises(PenstockError):
+        bytes_at(log, 0)
+    log.checkpoint()
+    for each in (log, opened(disk)):
+        assert first_hole(each) is None

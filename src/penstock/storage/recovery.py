@@ -77,7 +77,7 @@ class Recovery:
         self._may_have_gaps = self._compacted or GAPS_NAME in self._names
         checkpoint, self._start_offset = files.read()
         self._checkpoint = checkpoint or Checkpoint(0, 0, [], [], [])
-        self.report = RecoveryReport(self._checkpoint.recovery_offset)
+        self.report = RecoveryReport(self._checkpoint.recovery_offset, self._checkpoint.holes)
         if checkpoint is None and CHECKPOINT_NAME in self._names:
             self.report.notes.append("the checkpoint was unreadable, so the whole log was scanned")
         self._has_checkpoint = checkpoint is not None

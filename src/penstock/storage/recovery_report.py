@@ -14,6 +14,7 @@ class RecoveryReport:
 
     # Below it a checkpoint says that everything was synced.
     recovery_offset: int = 0
+    known_holes: Holes = field(default_factory=Holes)
     scanned_bytes: int = 0
     torn_bytes: int = 0
     put_back_bytes: int = 0
@@ -27,9 +28,9 @@ class RecoveryReport:
 
     @property
     def holes(self) -> Holes:
-        """The damage that a power cut may have done to what was never synced."""
+        """The damage that a power cut may have done to what was never synced, now or before an earlier start."""
         unvouched = {each[:2] for each in self.damage if each.first_offset >= self.recovery_offset}
-        return Holes(tuple(sorted(unvouched)))
+        return Holes(tuple(sorted(unvouched.union(self.known_holes.ranges))))
 
     def __str__(self) -> str:
         parts = [f"scanned {self.scanned_bytes} bytes behind the last checkpoint"]

@@ -239,6 +239,7 @@ class LogState:
             self.clean_offset,
             self._journal_sequence if self.share is None else self.share.next_sequence(),
             is_cut,
+            self.holes.from_start(self.start_offset),
         )
         blocks = [
             block
