@@ -70,6 +70,9 @@ class NoFetchers:
     def cut(self, partition: Partition, offset: int) -> None:
         """It would stay as it is: nobody has what is missing."""
 
+    def keep_holes(self, partition: Partition) -> None:
+        """No log here has one."""
+
     def go_on(self, partition: Partition) -> None:
         """There is nothing to fetch."""
 

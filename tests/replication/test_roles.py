@@ -44,6 +44,9 @@ class Followed:
     def cut(self, partition: Partition, offset: int) -> None:
         """No log here has one."""
 
+    def keep_holes(self, partition: Partition) -> None:
+        """No log here has one."""
+
     def go_on(self, partition: Partition) -> None:
         self.went_on += 1
 

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 from tests.disk.power import PowerCutDisk
-from tests.storage.batches import NOW_MS, append, batch_of, bytes_at
+from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, sync
 
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError
-from penstock.storage.holes import first_hole
+from penstock.storage.holes import first_fresh_hole, first_hole, keep_holes
 from penstock.storage.log import Log
 
 
@@ -78,3 +78,31 @@ def test_damage_of_what_a_checkpoint_vouches_for_is_no_hole() -> None:
     log.checkpoint()
     for each in (log, opened(disk)):
         assert first_hole(each) is None
+
+
+def test_a_hole_with_which_a_replica_has_led_is_not_fresh_any_more() -> None:
+    disk = PowerCutDisk()
+    with_holes(disk, 14)
+    log = opened(disk)
+    assert first_fresh_hole(log) == 14
+    keep_holes(log)
+    disk.cut_power(Random(1))
+    again = opened(disk)
+    assert (again.end_offset, first_hole(again), first_fresh_hole(again)) == (20, 14, None)
+    again.truncate_to(14)
+    assert (first_hole(again), again.holes.kept_offset) == (None, 14)
+
+
+def test_damage_of_what_was_synced_is_no_fresh_hole_even_before_a_checkpoint_says_so() -> None:
+    disk = PowerCutDisk()
+    log = opened(disk)
+    positions = []
+    for number in range(20):
+        positions.append(log.size_bytes)
+        append(log, batch_of(b"x" * 40))
+        if number == 9:
+            sync(log)
+    for place in (4, 14):
+        disk.damage(f"/log/{0:020d}.log", positions[place] + 30, bytes(20))
+    for again in (opened(disk), opened(disk)):
+        assert (first_hole(again), first_fresh_hole(again)) == (4, 14)

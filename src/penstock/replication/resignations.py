@@ -1,4 +1,7 @@
-"""Leaders whose logs have failed make room for others: the controller is asked for an ISR without them."""
+"""Leaders whose logs have failed, or lack something, make room for others: the controller is asked for an ISR without
+
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from penstock.coordination.paths import NO_EPOCH
 from penstock.errors import Refused
 from penstock.later import Later
 from penstock.replication.partition import Partition
+from penstock.storage.holes import first_fresh_hole
 from penstock.units import SECOND_MS
 
 logger = logging.getLogger(__name__)
@@ -55,18 +59,21 @@ class Resignations:
         self.is_suspended = False
 
     def resign(self, partition: Partition) -> None:
-        """It has failed; it may lead, by what is recorded, or not."""
-        if partition not in self._under_way and self._leads(partition):
+        """It should not lead; it may, by what is recorded, or not."""
+        if partition not in self._under_way and self._should_not_lead(partition):
             self._under_way.add(partition)
             where = {"topic": partition.topic, "partition": partition.index}
-            logger.warning("partition.resigns", extra={**where, "why": partition.log.failure})
+            why = partition.log.failure or "records are missing that a power cut took, or that are damaged"
+            logger.warning("partition.resigns", extra={**where, "why": why})
             self._ask(partition)
 
-    def _leads(self, partition: Partition) -> bool:
-        return partition.state.leader == self._node_id and not partition.is_gone
+    def _should_not_lead(self, partition: Partition) -> bool:
+        """It does, as the controller says. Of a hole the end may be that nobody else can lead."""
+        is_unfit = partition.log.failure is not None or first_fresh_hole(partition.log) is not None
+        return is_unfit and partition.state.leader == self._node_id and not partition.is_gone
 
     def _ask(self, partition: Partition) -> None:
-        if not self._leads(partition):
+        if not self._should_not_lead(partition):
             self._under_way.discard(partition)
             return
         state = partition.state

@@ -18,7 +18,7 @@ from penstock.replication.core.in_sync import Altered, Answer, Proposal, answer_
 from penstock.replication.core.leadership import Leadership
 from penstock.replication.partition import NOT_LEADING, Partition
 from penstock.replication.resignations import IsrChanges, Resignations
-from penstock.storage.holes import first_hole
+from penstock.storage.holes import first_fresh_hole, first_hole
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,9 @@ class Fetching(Protocol):
 
     def cut(self, partition: Partition, offset: int) -> None:
         """Its log, in the background. It is settled then."""
+
+    def keep_holes(self, partition: Partition) -> None:
+        """Of its log, in the same way."""
 
     def go_on(self, partition: Partition) -> None:
         """It may be that there is something to fetch now."""
@@ -150,6 +153,10 @@ class Roles:
     # Each role
 
     def _lead(self, partition: Partition) -> None:
+        hole_offset = first_fresh_hole(partition.log)
+        if hole_offset is not None:
+            self._lead_without_hole(partition, hole_offset)
+            return
         self._fetching.leave(partition)
         state, log = partition.state, partition.log
         try:
@@ -175,6 +182,19 @@ class Roles:
         # The controller may remember others until it hears of this leader, and nothing is committed until then.
         partition.heed(leadership.tick(self._clock.now_ms()))
         self._tell(partition)
+
+    def _lead_without_hole(self, partition: Partition, hole_offset: int) -> None:
+        """Followers that end before it would never get past it. It leads, if it is to, when the log is settled."""
+        self._neither(partition, NOT_LEADING)
+        state = partition.state
+        if len(state.isr) > 1:
+            # Should it be damage of what was committed, others have that.
+            self._resignations.resign(partition)
+        elif len(state.replicas) > 1 and partition.waits_for_sync:
+            # It was never synced, so nothing behind it was ever committed.
+            self._fetching.cut(partition, hole_offset)
+        else:
+            self._fetching.keep_holes(partition)
 
     def _follow(self, partition: Partition) -> None:
         state = partition.state

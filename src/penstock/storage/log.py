@@ -14,7 +14,7 @@ from penstock.storage.checkpoint import CheckpointFiles
 from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.core.producer_state import ProducedBatch, ProducerEntry
 from penstock.storage.deletion import Deletion, apply_retention
-from penstock.storage.doubt import SyncedMark, doubtful, forget_word, has_word, remove_mark
+from penstock.storage.doubt import SyncedMark, doubtful, end_of_synced_damage, forget_word, has_word, remove_mark
 from penstock.storage.gaps import says_gaps
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.reading import find_slice
@@ -70,6 +70,7 @@ class Log(LogState):
                 log.recovery.notes.append("a sync had failed, so what was behind the last checkpoint was written again")
             mark = None if had_failed else SyncedMark.read(disk, directory)
             log.commit.distrust(doubtful(recovered.changed, mark))
+            log.holes = log.holes.kept_below(end_of_synced_damage(log.recovery.damage, log.segments, mark))
             remove_mark(disk, directory)
             if any(segment.gaps for segment in log.segments) and not says_gaps(disk, directory):
                 # A power cut took the word and left what it was about. On a full disk the log goes on without it.

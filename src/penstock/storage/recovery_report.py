@@ -30,7 +30,7 @@ class RecoveryReport:
     def holes(self) -> Holes:
         """The damage that a power cut may have done to what was never synced, now or before an earlier start."""
         unvouched = {each[:2] for each in self.damage if each.first_offset >= self.recovery_offset}
-        return Holes(tuple(sorted(unvouched.union(self.known_holes.ranges))))
+        return Holes(tuple(sorted(unvouched.union(self.known_holes.ranges))), self.known_holes.kept_offset)
 
     def __str__(self) -> str:
         parts = [f"scanned {self.scanned_bytes} bytes behind the last checkpoint"]

@@ -12,14 +12,23 @@ class Holes(msgspec.Struct, array_like=True, frozen=True):
     """
 
     ranges: tuple[tuple[int, int], ...] = ()
+    # What is behind holes that begin below it may have been acknowledged, so a leader is not cut there.
+    kept_offset: int = 0
 
     def first(self, start_offset: int) -> int | None:
         """Where a log that starts there has to be cut."""
         return next((max(first, start_offset) for first, after in self.ranges if after > start_offset), None)
 
+    def without_kept(self) -> Holes:
+        return Holes(tuple(each for each in self.ranges if each[0] >= self.kept_offset))
+
+    def kept_below(self, offset: int) -> Holes:
+        return Holes(self.ranges, max(self.kept_offset, offset))
+
     def from_start(self, start_offset: int) -> Holes:
-        return Holes(tuple(each for each in self.ranges if each[1] > start_offset))
+        return Holes(tuple(each for each in self.ranges if each[1] > start_offset), self.kept_offset)
 
     def before(self, end_offset: int) -> Holes:
         """Those of a log that was truncated."""
-        return Holes(tuple((first, min(after, end_offset)) for first, after in self.ranges if first < end_offset))
+        ranges = tuple((first, min(after, end_offset)) for first, after in self.ranges if first < end_offset)
+        return Holes(ranges, min(self.kept_offset, end_offset))
