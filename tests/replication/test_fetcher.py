@@ -153,7 +153,7 @@ def test_a_follower_that_a_power_cut_left_a_hole_is_out_of_the_isr_until_it_has_
         for seed in range(100):
             for _ in range(10):
                 assert await cluster[1].write(bytes(20_000)).wait() is None
-            await cluster.until_same(1, 2)
+            await cluster.until(lambda: cluster.nodes[0].state.isr == (1, 2))
             version = cluster.nodes[0].version
             await cluster[2].kill(Random(seed))
             await cluster[2].start()
