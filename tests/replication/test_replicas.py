@@ -185,7 +185,7 @@ def test_a_batch_that_overtakes_is_to_be_sent_again_before_its_producer_is_told_
             assert send(0) is None
             for expected in (1, 2):
                 assert send(expected + 1) is Problem.EARLIER_BATCH_MISSING
-                node.clock.advance(PATIENCE_MS - 1)
+                node.clock.advance(PATIENCE_MS // 2)
                 assert send(expected + 1) is Problem.EARLIER_BATCH_MISSING
                 assert send(expected) is None
             assert send(4) is Problem.EARLIER_BATCH_MISSING
