@@ -91,9 +91,9 @@ class LocalLogs:
         if keep:
             remove = partial(self._set_aside, topic)
         elif indexes is None:
-            remove = partial(self._directories.remove_topic, topic, sweep=False)
+            remove = partial(self._directories.remove_topic, topic)
         else:
-            remove = partial(self._directories.remove_partitions, topic, indexes, sweep=False)
+            remove = partial(self._directories.remove_partitions, topic, indexes)
         try:
             await asyncio.get_running_loop().run_in_executor(self.upkeep, remove)
         except OSError as error:

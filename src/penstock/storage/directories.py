@@ -66,7 +66,7 @@ class PartitionDirectories:
                 f"it. Restore that file from a copy, or move {directory} away to begin with an empty topic",
             )
         if found != topic_id:
-            self.remove_topic(topic, sweep=False)
+            self.remove_topic(topic)
             self.disk.make_directory(directory)
             replace_atomically(self.disk, f"{directory}/{TOPIC_ID_NAME}", seal(TopicIdentity(topic_id)))
         paths = [f"{directory}/{_PARTITION_PREFIX}{partition}" for partition in partitions]
@@ -95,11 +95,8 @@ class PartitionDirectories:
     def space(self) -> Space:
         return self.disk.space(self.path)
 
-    def remove_topic(self, topic: str, *, sweep: bool = True) -> None:
-        """All its partitions, whichever id they have; gone for good when this returns. Files can take long to go:
-
-        without `sweep` it is left to whoever calls that.
-        """
+    def remove_topic(self, topic: str) -> None:
+        """All its partitions, whichever id they have; gone for good when this returns, but for what `sweep` deletes."""
         directory = f"{self._topics}/{topic}"
         self._named.discard(topic)
         if not self.disk.exists(directory):
@@ -107,8 +104,6 @@ class PartitionDirectories:
         self.disk.rename(directory, f"{self._deleted}/{uuid4().hex}")
         self.disk.sync_directory(self._topics)
         self.disk.sync_directory(self._deleted)
-        if sweep:
-            self.sweep()
 
     def set_aside(self, topic: str, until_ms: int) -> str | None:
         """All its partitions, for `sweep` to delete then; where they are until that, or None if there are none."""
@@ -139,7 +134,7 @@ class PartitionDirectories:
         self.disk.make_directory(kept)
         return kept
 
-    def remove_partitions(self, topic: str, partitions: Iterable[int], *, sweep: bool = True) -> None:
+    def remove_partitions(self, topic: str, partitions: Iterable[int]) -> None:
         """Some of them; gone for good when this returns. The topic's id stays, also if it was the last one."""
         directory = f"{self._topics}/{topic}"
         for partition in partitions:
@@ -149,8 +144,6 @@ class PartitionDirectories:
         if self.disk.exists(directory):
             self.disk.sync_directory(directory)
         self.disk.sync_directory(self._deleted)
-        if sweep:
-            self.sweep()
 
     def sweep(self, now_ms: int | None = None) -> None:
         """Deletes what was set aside, also by a process that died before it had finished. What is to be kept for some
