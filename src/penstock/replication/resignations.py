@@ -1,16 +1,13 @@
-"""Leaders whose logs have failed, or lack something, make room for others: the controller is asked for an ISR without
-
-them.
-"""
+"""Leaders whose logs have failed or have a hole make room: the controller is asked for an ISR without them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
-from uuid import UUID
 
 from penstock.clock import Clock
+from penstock.cluster.core.messages import IsrWish
 from penstock.cluster.core.view import PartitionNode
 from penstock.coordination.paths import NO_EPOCH
 from penstock.errors import Refused
@@ -27,19 +24,8 @@ _RETRY_MS = SECOND_MS
 class IsrChanges(Protocol):
     """The way to the controller (AlterPartition)."""
 
-    def alter(
-        self,
-        topic_id: UUID,
-        partition: int,
-        leader_epoch: int,
-        partition_epoch: int,
-        isr: Sequence[tuple[int, int]],
-        lost: Sequence[int] = (),
-    ) -> Later[PartitionNode | Refused]:
-        """`lost`: who of the ISR and the eligible leaders must not be elected, because it has not kept everything.
-
-        Always answered, STORE_UNAVAILABLE or REQUEST_TIMED_OUT if nobody knows what has become of it.
-        """
+    def alter(self, wish: IsrWish) -> Later[PartitionNode | Refused]:
+        """Always answered, STORE_UNAVAILABLE or REQUEST_TIMED_OUT if nobody knows what has become of it."""
 
 
 class Resignations:
@@ -77,13 +63,12 @@ class Resignations:
             self._under_way.discard(partition)
             return
         state = partition.state
-        others = [(r, NO_EPOCH) for r in state.isr if r != self._node_id and r in self._live]
+        others = tuple((r, NO_EPOCH) for r in state.isr if r != self._node_id and r in self._live)
         if not others or self.is_suspended:
             self._later(partition)
             return
-        asked = self._isr_changes.alter(
-            partition.topic_id, partition.index, state.leader_epoch, partition.version, others
-        )
+        wish = IsrWish(partition.topic_id, partition.index, state.leader_epoch, partition.version, others)
+        asked = self._isr_changes.alter(wish)
         # Also when it was taken: the state that says so is on its way.
         asked.when_done(lambda _: self._later(partition))
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from penstock.clock import Clock
 from penstock.cluster.core.image import Image
+from penstock.cluster.core.messages import IsrWish
 from penstock.cluster.core.view import PartitionNode
 from penstock.config.replication import ReplicationSettings
 from penstock.coordination.paths import NO_LEADER, PartitionState
@@ -231,10 +232,10 @@ class Roles:
     # The ISR
 
     def _propose(self, partition: Partition, leadership: Leadership, proposal: Proposal) -> None:
-        isr = [(member.replica, member.broker_epoch) for member in proposal.isr]
-        answered = self._isr_changes.alter(
-            partition.topic_id, partition.index, proposal.leader_epoch, proposal.version, isr, proposal.lost
+        wish = IsrWish(
+            partition.topic_id, partition.index, proposal.leader_epoch, proposal.version, proposal.isr, proposal.lost
         )
+        answered = self._isr_changes.alter(wish)
         answered.when_done(lambda done: self._answered(partition, leadership, proposal, done.result()))
 
     def _answered(
