@@ -23,11 +23,13 @@ class Frame(NamedTuple):
 
 
 class Fate(NamedTuple):
-    """Of a request: whether it arrives, and what its sender gets for an answer instead of the node's, and when."""
+    """Of a request: whether it arrives, and what its sender gets for an answer instead of the node's.
+
+    That comes when the node has answered a produce that was sent later on the same connection.
+    """
 
     arrives: bool
     answer: bytes
-    after_s: float
 
 
 class Link:
@@ -39,7 +41,10 @@ class Link:
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._target = ("", 0)
         self._loop = asyncio.new_event_loop()
+        # By connection and correlation id: answers of the node that go nowhere, and those behind which held ones go.
         self._kept: set[tuple[int, int]] = set()
+        self._awaited: set[tuple[int, int]] = set()
+        self._held: dict[int, list[bytes]] = {}
 
     @contextmanager
     def leading_to(self, bootstrap: str) -> Iterator[None]:
@@ -85,16 +90,21 @@ class Link:
             body_start = 10 + max(0, id_size) + (api_key == PRODUCE and version >= 9)
             fate = self._fate(Frame(api_key, version, correlation_id, content, body_start))
             if fate is not None:
-                self._loop.call_later(fate.after_s, to_client.write, fate.answer)
+                self._held.setdefault(id(to_client), []).append(fate.answer)
                 self._kept.add((id(to_client), correlation_id))
+            elif api_key == PRODUCE and id(to_client) in self._held:
+                self._awaited.add((id(to_client), correlation_id))
             if fate is None or fate.arrives:
                 to_node.write(struct.pack(">i", len(content)) + content)
 
     async def _back(self, node: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         while True:
             content = await _content(node)
-            if (id(to_client), struct.unpack_from(">i", content)[0]) not in self._kept:
+            place = (id(to_client), struct.unpack_from(">i", content)[0])
+            if place not in self._kept:
                 to_client.write(struct.pack(">i", len(content)) + content)
+            if place in self._awaited:
+                to_client.writelines(self._held.pop(id(to_client), []))
 
 
 async def _content(stream: asyncio.StreamReader) -> bytes:

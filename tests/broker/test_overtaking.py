@@ -32,8 +32,7 @@ class TimedOut:
         rows = [PartitionProduced(partition, ErrorCode.request_timed_out)]
         response = ProduceResponse([TopicProduced(topic.name, topic.topic_id, rows)])
         answer = pack_produce_response(response, frame.version, frame.correlation_id, 0)
-        # Later than the answer to what overtakes it.
-        return Fate(partition == WRITTEN, bytes(answer), 0.3)
+        return Fate(partition == WRITTEN, bytes(answer))
 
 
 def test_what_was_written_but_not_answered_is_there_once_when_another_partition_is_overtaken() -> None:
