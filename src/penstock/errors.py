@@ -32,6 +32,7 @@ class Problem(Enum):
     UNSUPPORTED_COMPRESSION = auto()
     RECORDS_TOO_LARGE = auto()
     OUT_OF_ORDER_SEQUENCE = auto()
+    EARLIER_BATCH_MISSING = auto()
     DUPLICATE_SEQUENCE = auto()
     INVALID_PRODUCER_EPOCH = auto()
     UNKNOWN_PRODUCER = auto()

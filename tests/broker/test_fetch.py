@@ -28,16 +28,16 @@ def test_a_fetch_of_nothing_is_answered_at_once() -> None:
         assert (answer.error_code, answer.session_id, answer.responses) == (0, 0, ())
 
 
-def test_an_answer_holds_a_few_megabytes_unless_the_client_insists_on_more() -> None:
+def test_an_answer_holds_a_megabyte_unless_the_client_insists_on_more() -> None:
     with node() as server, RawConnection(server.bootstrap) as connection:
         assert connection.ask(requests.create_topic("orders")).topics[0].error_code == 0
-        for _ in range(10):
-            assert connection.ask(requests.produce("orders", good_batch(value=bytes(MIB - 1024))))
+        for _ in range(40):
+            assert connection.ask(requests.produce("orders", good_batch(value=bytes(MIB // 4 - 1024))))
         sizes = []
         for min_bytes in (1, 8 * MIB):
             poll = requests.fetch("orders", min_bytes=min_bytes, max_wait_ms=MAX_WAIT_MS)
             sizes.append(len(connection.ask(poll).responses[0].partitions[0].records))
-        assert 3 * MIB < sizes[0] <= ENOUGH_BYTES
+        assert ENOUGH_BYTES * 3 // 4 < sizes[0] <= ENOUGH_BYTES
         assert sizes[1] >= 8 * MIB
 
 
@@ -51,6 +51,37 @@ def test_a_first_batch_larger_than_all_that_was_asked_for_leaves_nothing_for_the
         both = [requests.fetch(topic, max_bytes=10_000).topics[0] for topic in ("large", "rolled")]
         for max_bytes in (10_000, 0, -1):
             poll = replace(requests.fetch("large", max_bytes=10_000), max_bytes=i32(max_bytes), topics=tuple(both))
-            large, rolled = connection.ask(poll).responses
+            with RawConnection(server.bootstrap) as another:
+                large, rolled = another.ask(poll).responses
             assert len(large.partitions[0].records) > MIB // 2
             assert (rolled.partitions[0].error_code, not rolled.partitions[0].records) == (0, True)
+
+
+def test_without_a_session_no_partition_waits_until_another_is_read_to_its_end() -> None:
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        topics = ("first", "second", "third")
+        for topic in topics:
+            assert connection.ask(requests.create_topic(topic)).topics[0].error_code == 0
+            for _ in range(2):
+                assert connection.ask(requests.produce(topic, good_batch(value=bytes(MIB * 3 // 4))))
+        asked = tuple(requests.fetch(topic).topics[0] for topic in topics)
+        served = []
+        for _ in range(6):
+            answer = connection.ask(replace(requests.fetch("first"), topics=asked))
+            served += [topic.topic for topic in answer.responses if topic.partitions[0].records]
+        assert served[:3] == served[3:] and len(set(served)) == 3
+
+
+def test_an_answer_names_a_topic_once_whoever_is_served_first() -> None:
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        asked = []
+        for topic in ("first", "second"):
+            assert connection.ask(requests.create_topic(topic, partitions=2)).topics[0].error_code == 0
+            rows = requests.fetch(topic).topics[0]
+            both = (rows.partitions[0], replace(rows.partitions[0], partition=i32(1)))
+            asked.append(replace(rows, partitions=both))
+        assert connection.ask(requests.produce("first", good_batch()))
+        for _ in range(2):
+            answer = connection.ask(replace(requests.fetch("first"), topics=tuple(asked)))
+            assert sorted(topic.topic for topic in answer.responses) == ["first", "second"]
+            assert all(len(topic.partitions) == 2 for topic in answer.responses)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
 from kio.schema.join_group.v3.request import JoinGroupRequest, JoinGroupRequestProtocol
 from kio.schema.offset_commit.v8.request import (
@@ -9,6 +10,7 @@ from kio.schema.offset_commit.v8.request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from kio.schema.offset_commit.v10 import request as v10
 from kio.schema.offset_fetch.v7.request import OffsetFetchRequest
 from kio.schema.sync_group.v2.request import SyncGroupRequest
 from kio.schema.types import GroupId, TopicName
@@ -73,3 +75,17 @@ def test_what_an_abandoned_connection_delivers_late_does_not_take_the_group_back
         found = current.ask(OffsetFetchRequest(group_id=GROUP, topics=None)).topics[0].partitions[0]
         assert found.committed_offset == 4850
         member.commit(new, 100)
+
+
+def test_an_id_of_zeros_is_no_topic() -> None:
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        assert connection.ask(FindCoordinatorRequest(key=GROUP)).error_code == 0
+        row = v10.OffsetCommitRequestPartition(partition_index=i32(0), committed_offset=i64(1), committed_metadata=None)
+        commit = v10.OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=i32(-1),
+            member_id="",
+            topics=(v10.OffsetCommitRequestTopic(topic_id=None, partitions=(row,)),),
+        )
+        (topic,) = connection.ask(commit).topics
+        assert (topic.topic_id, topic.partitions[0].error_code) == (None, ErrorCode.unknown_topic_or_partition)

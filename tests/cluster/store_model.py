@@ -33,6 +33,8 @@ class StoreModel:
         self.nodes: dict[str, Node] = {CONTROLLER_EPOCH: Node(b"", 0)}
         self.registrations: dict[int, tuple[int, Registration]] = {}
         self.topics: dict[str, tuple[UUID, TopicSettings]] = {}
+        # Topics with garbage in a node.
+        self.garbage: set[str] = set()
         self._epochs = 0
 
     def register(
@@ -91,8 +93,9 @@ class StoreModel:
             view.put_broker_state(node_id, state, version)
         for node_id, (broker_epoch, row) in self.registrations.items():
             view.register(node_id, broker_epoch, row)
-        for name in self.topics:
+        for name in [name for name in self.topics if name not in self.garbage]:
             view.put_topic(self.topic(name))
+        view.is_complete = not self.garbage
         return view
 
     def commit(self, changes: Sequence[Change]) -> list[int] | None:

@@ -17,8 +17,10 @@ from penstock.clock import SteppedClock
 from penstock.cluster.controller import ActiveController
 from penstock.cluster.core.delta import BrokerRow, PartitionRow, RemovedRow, TopicRow
 from penstock.cluster.core.events import AlterPartition, BrokerFoundDead, IsrChange, IsrMember
+from penstock.cluster.core.messages import Addressed, AlterIsr, IsrWish, decode_message, encode
 from penstock.cluster.core.preferred import PreferredLeaderOptions
 from penstock.cluster.core.view import PartitionKey
+from penstock.cluster.isr_changes import decide
 from penstock.cluster.reading import ClusterNodes, TopicDefaults
 from penstock.cluster.showing import Failures
 from penstock.cluster.topic_changes import TopicChanges
@@ -145,3 +147,16 @@ async def test_a_topic_too_large_for_one_transaction_is_deleted_while_its_partit
         await asked.wait()
         assert await running.store.children(topic_path("orders")) == []
         assert await running.store.read(topic_path("orders")) is None
+
+
+@on_loop
+async def test_who_has_lost_something_is_not_eligible_by_a_leaders_message() -> None:
+    async with world() as running:
+        row = await running.changes.create("orders", [BROKERS], {"min.insync.replicas": "3"})
+        wish = IsrWish(row.topic_id, 0, 0, 0, ((1, -1),), lost=(2,))
+        sent = encode(Addressed("cluster", 1, AlterIsr(1, await running.epoch(1), (wish,))))
+        message = decode_message(sent).message
+        assert isinstance(message, AlterIsr)
+        reply = await decide(running.controller, message).wait()
+        state = reply.rows[0].state
+        assert state is not None and (state.isr, state.eligible_leaders) == ((1,), (3,))

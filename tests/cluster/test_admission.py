@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
 from tests.cluster.store_model import ControlledStore
 
 from penstock.cluster.core.controller import Controller
@@ -30,6 +34,30 @@ def test_an_unclean_stop_costs_nothing_but_an_epoch_where_the_acknowledged_is_sy
     assert (state.leader, state.leader_epoch, state.isr) == (1, 1, (1, 2, 3))
     store.tell(store.register(2, clean=False))
     assert store.state("t") == state
+
+
+@pytest.mark.parametrize(
+    ("life", "leader", "isr"),
+    [({"directory": 22}, 2, (2, 3)), ({"clean": False}, 2, (2, 3)), ({}, 1, (1, 2, 3))],
+    ids=["wiped", "unclean", "another session"],
+)
+def test_nobody_is_admitted_while_a_topic_is_not_understood(
+    life: Mapping[str, Any], leader: int, isr: tuple[int, ...]
+) -> None:
+    """What the new life may not keep of it, the lead of an old epoch at least, could not be taken away."""
+    store = cluster(OS, 1, 2, 3)
+    store.tell(store.create_topic("good", OS, (1, 2, 3)))
+    store.garbage = {"t"}
+    store.start()
+    store.tell(store.register(1, **life))
+    assert not store.is_admitted(1)
+    # The others need not wait for it.
+    assert (store.state("good").leader, store.state("good").isr) == (2, (2, 3))
+    store.garbage = set()
+    store.start()
+    assert store.is_admitted(1)
+    state = store.state("t")
+    assert (state.leader, state.leader_epoch, state.isr) == (leader, 1, isr)
 
 
 def test_leader_epoch_and_admission_are_one_transaction() -> None:

@@ -5,13 +5,21 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from tests.cluster.store_model import ControlledStore
+from tests.cluster.store_model import ControlledStore, key
 
 from penstock.cluster.core.effects import Answer, Row
 from penstock.cluster.core.election import TopicSettings
-from penstock.cluster.core.events import AlterPartition, BrokerFoundDead, BrokerStopping, IsrChange, IsrMember
+from penstock.cluster.core.events import (
+    AlterPartition,
+    AlterReassignments,
+    BrokerFoundDead,
+    BrokerStopping,
+    IsrChange,
+    IsrMember,
+    ReassignmentWish,
+)
 from penstock.coordination.interface import Replace
-from penstock.coordination.paths import NO_EPOCH, PARTITION
+from penstock.coordination.paths import NO_EPOCH, NO_LEADER, PARTITION
 from penstock.errors import Problem
 
 
@@ -63,12 +71,39 @@ def test_who_left_is_forgotten_when_the_leader_speaks_again(store: ControlledSto
         assert (state.isr, state.last_known_eligible_leaders) == (isr, remembered)
 
 
+def test_who_left_because_it_has_lost_something_does_not_lead_for_having_been_there(store: ControlledStore) -> None:
+    """Below min ISR: others that leave are eligible."""
+    send(store, IsrChange(store.topics["t"][0], 0, 0, store.partition("t").version, (recorded(1),), lost=(2,)))
+    assert (store.state("t").isr, store.state("t").eligible_leaders) == ((1,), ())
+    store.tell(store.lose(1))
+    assert (store.state("t").leader, store.state("t").eligible_leaders) == (NO_LEADER, (1,))
+
+
+def test_who_is_eligible_and_has_lost_something_is_eligible_no_more(store: ControlledStore) -> None:
+    store.tell(store.lose(2), store.register(2))
+    assert (store.state("t").isr, store.state("t").eligible_leaders) == ((1,), (2,))
+    send(store, IsrChange(store.topics["t"][0], 0, 0, store.partition("t").version, (recorded(1),), lost=(2,)))
+    assert (store.state("t").isr, store.state("t").eligible_leaders) == ((1,), ())
+
+
 def test_who_has_caught_up_joins(store: ControlledStore) -> None:
     before = store.partition("t")
     row = ask(store, recorded(1), recorded(2), member(store, 3))
     assert row.node == store.partition("t")
     assert (store.state("t").isr, store.partition("t").version) == ((1, 2, 3), before.version + 1)
     assert store.published[-1].partitions[0].node == row.node
+
+
+def test_an_answer_has_all_that_was_done_with_the_partition_in_its_transaction(store: ControlledStore) -> None:
+    """Else a leader would take another state for that of the same version, and never hear of the right one."""
+    on_its_way = store.controller.step(store.register(5), 0)
+    change = IsrChange(store.topics["t"][0], 0, 0, store.partition("t").version, (recorded(1), recorded(2)))
+    store.tell(AlterPartition(100, 1, store.epoch(1), (change,)))
+    store.tell(AlterReassignments(101, (ReassignmentWish(key("t"), (2, 1)),)))
+    assert 100 not in store.answers
+    store.carry_out(on_its_way)
+    assert store.answers[100].rows[0].node == store.partition("t")
+    assert store.state("t").replicas == (2, 1)
 
 
 def test_who_lags_leaves_and_is_eligible_below_min_isr(store: ControlledStore) -> None:

@@ -154,6 +154,14 @@ def test_of_those_in_doubt_the_one_with_the_highest_log_end_leads() -> None:
     assert after.leader_epoch == state.leader_epoch + 1
 
 
+@pytest.mark.parametrize(("written_end", "leader"), [(89, 3), (90, 1), (91, 1)])
+def test_a_log_of_which_all_was_deleted_leads_if_it_ends_behind_the_others(written_end: int, leader: int) -> None:
+    """What the others would write again in between had been read under those offsets already."""
+    state = PartitionState(NO_LEADER, 5, (), (1, 2, 3), last_known_eligible_leaders=(1, 2, 3))
+    ends = {1: LogEnd(4, written_end), 2: LogEnd(-1, 0), 3: LogEnd(-1, 90)}
+    assert elected_by_log_end(state, ends, ALL, OS).leader == leader
+
+
 def test_who_leaves_is_remembered_where_those_that_stay_may_have_lost_something() -> None:
     state = settled(led_by_1(), live(2, 3), OS)
     assert (state.leader, state.isr, state.last_known_eligible_leaders) == (2, (2, 3), (1,))

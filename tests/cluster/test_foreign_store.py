@@ -10,9 +10,15 @@ from tests.cluster.running import Cluster, alive
 from tests.disk.power import PowerCutDisk
 from tests.replication.world import DATA
 
+from penstock.config.settings import Settings
 from penstock.coordination.interface import Change, Remove, Replace
 from penstock.coordination.paths import CLUSTER_ID, CONTROLLER_EPOCH, FORMAT, TOPICS, partition_path, topic_path
+from penstock.groups.coordinator import Groups
+from penstock.groups.core.answers import CommitAnswer
+from penstock.groups.core.events import CommitOffsets, OffsetToCommit, TopicOffsets
+from penstock.node.machines import machine_factory
 from penstock.replication.local_logs import KEPT_MS
+from penstock.replication.machines import Ground
 
 ORDERS = (partition_path("orders", 0), topic_path("orders"))
 
@@ -92,7 +98,32 @@ def test_what_is_not_there_though_nobody_said_that_it_was_deleted_is_kept_for_a_
         cluster.node.replicas.logs.sweep()
         assert files(cluster, "deleted") == [kept]
         cluster.node.clock.advance(KEPT_MS)
-        cluster.node.replicas.logs.sweep()
-        assert files(cluster, "deleted") == []
+        while files(cluster, "deleted"):
+            cluster.node.replicas.logs.sweep()
+            await asyncio.sleep(0.001)
+
+    alive(PowerCutDisk(), use)
+
+
+def test_offsets_of_a_topic_go_when_it_was_deleted_and_stay_when_it_is_only_not_there() -> None:
+    async def use(cluster: Cluster) -> None:
+        node = cluster.node
+        ground = Ground(node.replicas, cluster.topics, cluster.image, node.pool, node.clock)
+        groups = Groups(machine_factory(Settings()), ground)
+        cluster.metadata.follow(groups)
+        try:
+            assert await groups.ensure_topic(1) is None
+            await cluster.made("orders")
+            await cluster.made("deleted")
+            for topic in ("orders", "deleted"):
+                wish = CommitOffsets("billing", (TopicOffsets(topic, (OffsetToCommit(0, 7),)),))
+                assert isinstance(await groups.submit("billing", wish, CommitAnswer).wait(), CommitAnswer)
+            await cluster.topics.delete("deleted")
+            await change(cluster, *((path, None) for path in ORDERS))
+            await cluster.metadata.load().wait()
+            assert "orders" not in cluster.names()
+            assert list(groups.committed()) == [("billing", "orders", 0, 7)]
+        finally:
+            await groups.close()
 
     alive(PowerCutDisk(), use)

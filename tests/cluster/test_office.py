@@ -65,8 +65,11 @@ def test_a_beginning_that_fails_leaves_nobody_behind_who_decides(operation: str,
     async def use(cluster: Cluster) -> None:
         await cluster.store.commit([Create(HALF, TOPIC.encode(TopicState(UUID(int=9), 0, 1)))])
         cluster.store.fail(operation, path)
-        has_begun = await begin_anew(cluster)
-        await until(has_begun)
+        first = cluster.member.controller
+        await until(await begin_anew(cluster))
+        # Whoever heard of the one that failed takes nothing of this one for what comes next.
+        now = cluster.member.controller
+        assert first is not None and now is not None and now.office.epoch == first.office.epoch + 2
         commits = cluster.store.commits
         assert all(1 in live for live in await sees_another_join(cluster))
         # The registration, its admission, and its end.
@@ -112,14 +115,23 @@ def test_a_topic_with_garbage_is_left_alone_and_the_others_live_on(path: str, ga
         await cluster.store.commit([Replace(path, garbage, node.version)])
         await until(await begin_anew(cluster))
         await cluster.made("new")
+        controller = cluster.member.controller
+        assert controller is not None and controller.view.topic_id("bad") is None
+        await cluster.store.commit([Create(registration_path(2), REGISTRATION.encode(OTHER), ephemeral=True)])
+        await until(lambda: controller.view.broker(2).registration is not None)
+        # An admission would have had its turn before this.
+        await controller.transact(lambda found: [], lambda: None, ())
+        assert controller.view.live == {1}
         assert sorted(cluster.names()) == ["bad", "good", "new"]
         assert cluster.partition("bad").leadership is not None
         assert list(cluster.metadata.failures) == ["bad"]
-        controller = cluster.member.controller
-        assert controller is not None and controller.view.topic_id("bad") is None
         await cluster.store.commit([Replace(path, node.data, node.version + 1)])
         cluster.node.clock.advance(30_000)
         await until(lambda: not cluster.metadata.failures and controller.view.topic_id("bad") is not None)
         assert cluster.partition("bad").leadership is not None
+        await until(lambda: controller.view.live == {1, 2})
+        # Nobody is there who would be told that this broker stops.
+        await cluster.store.commit([Remove(registration_path(2), 0)])
+        await until(lambda: 2 not in cluster.image.live_epochs)
 
     alive(PowerCutDisk(), use)

@@ -24,6 +24,7 @@ from penstock.broker.listener import bind, listen
 from penstock.broker.pressure import Pressure
 from penstock.clock import SteppedClock
 from penstock.cluster.core.image import BrokerImage, Image, PartitionImage, TopicImage
+from penstock.cluster.core.messages import IsrWish
 from penstock.cluster.core.view import PartitionNode
 from penstock.config.address import Address
 from penstock.config.log import LogSettings
@@ -222,20 +223,19 @@ class Cluster:
         state = self.nodes[0].state
         await self.decide(replace(state, leader=leader, leader_epoch=state.leader_epoch + 1, isr=tuple(isr)))
 
-    def alter(
-        self, topic_id: UUID, partition: int, leader_epoch: int, partition_epoch: int, isr: Sequence[tuple[int, int]]
-    ) -> Later[PartitionNode | Refused]:
+    def alter(self, wish: IsrWish) -> Later[PartitionNode | Refused]:
+        partition, isr = wish.partition, wish.isr
         node = self.nodes[partition]
         if not self.takes_changes:
             return Later.of(Refused(Problem.STORE_UNAVAILABLE))
-        if node.version != partition_epoch or node.state.leader_epoch != leader_epoch:
+        if node.version != wish.partition_epoch or node.state.leader_epoch != wish.leader_epoch:
             return Later.of(Refused(Problem.INVALID_UPDATE_VERSION))
         if any(not self.brokers[member].is_up for member, _ in isr):
             return Later.of(Refused(Problem.INELIGIBLE_REPLICA))
         members = tuple(member for member, _ in isr)
         state = replace(node.state, isr=members)
         if state.leader not in members:
-            state = replace(state, leader=members[0], leader_epoch=leader_epoch + 1)
+            state = replace(state, leader=members[0], leader_epoch=wish.leader_epoch + 1)
         changed = PartitionNode(state, node.version + 1)
         self.nodes[partition] = changed
         task = asyncio.get_running_loop().create_task(self._spread())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
+from penstock.cluster.core.messages import IsrWish
 from penstock.cluster.core.view import PartitionNode
 from penstock.errors import Problem, Refused
 from penstock.later import Later
@@ -20,6 +21,7 @@ class Asked:
     version: int
     isr: list[tuple[int, int]]
     answer: Later[PartitionNode | Refused]
+    lost: list[int]
 
 
 class HandController:
@@ -28,20 +30,17 @@ class HandController:
     def __init__(self) -> None:
         self.asked: list[Asked] = []
 
-    def alter(
-        self, topic_id: UUID, partition: int, leader_epoch: int, partition_epoch: int, isr: Sequence[tuple[int, int]]
-    ) -> Later[PartitionNode | Refused]:
+    def alter(self, wish: IsrWish) -> Later[PartitionNode | Refused]:
         answer: Later[PartitionNode | Refused] = Later()
-        self.asked.append(Asked(topic_id, partition, leader_epoch, partition_epoch, list(isr), answer))
+        place = (wish.topic_id, wish.partition, wish.leader_epoch, wish.partition_epoch)
+        self.asked.append(Asked(*place, list(wish.isr), answer, list(wish.lost)))
         return answer
 
 
 class NoController:
     """For a broker that leads alone, where there is nothing to change."""
 
-    def alter(
-        self, topic_id: UUID, partition: int, leader_epoch: int, partition_epoch: int, isr: Sequence[tuple[int, int]]
-    ) -> Later[PartitionNode | Refused]:
+    def alter(self, wish: IsrWish) -> Later[PartitionNode | Refused]:
         return Later.of(Refused(Problem.STORE_UNAVAILABLE, "there is no way to the controller"))
 
 
@@ -56,6 +55,9 @@ class NoFetchers:
 
     def cut(self, partition: Partition, offset: int) -> None:
         """It would stay as it is: nobody has what is missing."""
+
+    def keep_holes(self, partition: Partition) -> None:
+        """No log here has one."""
 
     def go_on(self, partition: Partition) -> None:
         """There is nothing to fetch."""

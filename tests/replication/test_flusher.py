@@ -11,6 +11,7 @@ from tests.replication.world import WAIT_S, values_in, world
 
 from penstock.errors import Problem, Refused
 from penstock.storage.log import Appended
+from penstock.units import MINUTE_MS
 
 
 def next_offset(appended: Appended | Refused) -> int:
@@ -154,6 +155,26 @@ def test_a_checkpoint_that_is_asked_for_during_a_sync_is_written_behind_it() -> 
                 await node.flusher.drained(list(node.replicas))
             assert waiting.done
             assert node.disk.exists(f"{partition.log.directory}/checkpoint")
+
+    asyncio.run(life())
+
+
+def test_the_checkpoint_of_an_idle_log_that_fails_is_tried_again_but_not_at_once() -> None:
+    async def life() -> None:
+        memory = PowerCutDisk()
+        async with asyncio.timeout(WAIT_S), world(memory) as node:
+            partition = await node.partition()
+            node.write(partition, b"a")
+            await node.flusher.drained([partition])
+            memory.fail_next("rename", errno.ENOSPC, times=2)
+            written = []
+            for _ in range(3):
+                node.clock.advance(MINUTE_MS)
+                for _ in range(2):
+                    node.flusher.request(partition)
+                    await node.flusher.drained([partition])
+                written.append(node.disk.exists(f"{partition.log.directory}/checkpoint"))
+            assert written == [False, False, True]
 
     asyncio.run(life())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from tests.replication.leader import EPOCH, LAG_MS, Leader, joining, state
 from tests.simulation.log import Entry, plain
 
@@ -62,6 +63,20 @@ def test_it_stands_still_while_the_isr_is_too_small() -> None:
     assert leader.high_watermark == 11
 
 
+def test_it_stands_still_until_the_controller_remembers_nobody_else() -> None:
+    """One that is remembered may have led in a later epoch than that of the ten records, and win by that."""
+    leader = Leader(replace(state(1, 2), last_known_eligible_leaders=(3,)), high_watermark=6)
+    leader.fetch(2, 10)
+    assert (leader.high_watermark, leader.core.others_in_sync) == (6, None)
+    leader.answer(leader.wait(0), Altered(state(1, 2), 8))
+    assert (leader.high_watermark, leader.core.others_in_sync) == (10, {2})
+    proposal = leader.core.on_state(replace(state(1), last_known_eligible_leaders=(2,)), 9, 0).proposal
+    leader.write()
+    assert leader.high_watermark == 10
+    leader.answer(proposal, Altered(state(1), 10))
+    assert leader.high_watermark == 11
+
+
 def test_an_addition_that_is_not_recorded_yet_counts_for_the_watermark_but_not_for_min_isr() -> None:
     leader = Leader(state(1, min_isr=2), high_watermark=6)
     proposal = joining(leader, 2)
@@ -92,10 +107,20 @@ def test_a_member_that_has_lost_what_is_committed_leaves_at_once_and_comes_back_
     assert leader.high_watermark == 10
     leader.live[2] = 112
     proposal = leader.fetch(2, 7, broker_epoch=112)
-    assert proposal is not None and proposal.isr == (Member(1),)
+    assert proposal is not None and (proposal.isr, proposal.lost) == ((Member(1),), (2,))
     leader.answer(proposal, Altered(state(1), 8))
     back = leader.fetch(2, 10, broker_epoch=112)
     assert back is not None and back.isr == (Member(1), Member(2, 112))
+
+
+def test_an_eligible_one_that_has_lost_what_is_committed_is_told_of_once() -> None:
+    before = replace(state(1, min_isr=2), eligible_leaders=(2, 3))
+    leader = Leader(before, high_watermark=8)
+    assert leader.fetch(3, 8) is None
+    proposal = leader.fetch(2, 7)
+    assert proposal is not None and (proposal.isr, proposal.lost) == ((Member(1),), (2,))
+    assert leader.answer(proposal, Altered(replace(before, eligible_leaders=(3,)), 8)) is None
+    assert leader.fetch(2, 7) is None
 
 
 def test_a_follower_that_is_about_to_join_is_waited_for() -> None:

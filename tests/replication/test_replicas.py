@@ -8,12 +8,13 @@ from uuid import UUID
 
 import msgspec
 from tests.disk.power import PowerCutDisk
-from tests.replication.world import WAIT_S, values_in, world
+from tests.replication.world import DATA, WAIT_S, values_in, world
 from tests.storage.batches import NOW_MS
 
 from penstock.errors import Problem, Refused
 from penstock.replication.housekeeping import RETENTION_MS, SWEEP_MS, Housekeeping
 from penstock.replication.key_checks import MAX_COMPACTED_ELEMENTS
+from penstock.replication.overtaking import MOST_PRODUCERS, PATIENCE_MS
 from penstock.storage.log import Appended
 from penstock.units import HOUR_MS
 from penstock.wire.records import Record, build_batch
@@ -60,6 +61,29 @@ def test_a_deletion_that_was_begun_for_a_topic_does_not_meet_the_files_of_the_ne
 
     asyncio.run(life())
     asyncio.run(look())
+
+
+def test_topics_come_and_go_while_files_of_deleted_ones_take_long() -> None:
+    async def life() -> None:
+        async with (
+            world(PowerCutDisk()) as node,
+            Housekeeping(node.replicas, node.flusher, node.upkeep, node.clock).running(),
+        ):
+            doomed = [f"doomed-{number}" for number in range(6)]
+            for name in doomed:
+                await node.partition(name)
+            node.disk.directories_may_go.clear()
+            async with asyncio.timeout(3):
+                for name in doomed:
+                    await node.replicas.drop_topic(name)
+                    node.clock.advance(RETENTION_MS + SWEEP_MS)
+                await node.partition("new")
+            node.disk.directories_may_go.set()
+            async with asyncio.timeout(WAIT_S):
+                while node.disk.list_directory(f"{DATA}/deleted"):
+                    await asyncio.sleep(0.001)
+
+    asyncio.run(life())
 
 
 def light(key: bytes | None = b"k") -> memoryview:
@@ -117,7 +141,7 @@ def test_what_had_to_wait_for_the_next_turn_is_not_overtaken() -> None:
             assert [send(heavy(0)), send(heavy(HEAVY))] == [Problem.BUSY, Problem.BUSY]
             for sequence in (2 * HEAVY, HEAVY):
                 await asyncio.sleep(0)
-                assert send(heavy(sequence)) is Problem.OUT_OF_ORDER_SEQUENCE
+                assert send(heavy(sequence)) is Problem.EARLIER_BATCH_MISSING
             for sequence in (0, HEAVY):
                 await asyncio.sleep(0)
                 assert send(heavy(sequence)) is None
@@ -140,8 +164,36 @@ def test_a_first_batch_that_too_few_replicas_refused_is_not_overtaken() -> None:
             assert isinstance(first, Refused) and first.problem is Problem.NOT_ENOUGH_REPLICAS
             node.replicas.roles.learn(partition, state, version + 2)
             overtaking = node.replicas.append(partition, numbered(1), for_all=True)
-            assert isinstance(overtaking, Refused) and overtaking.problem is Problem.OUT_OF_ORDER_SEQUENCE
+            assert isinstance(overtaking, Refused) and overtaking.problem is Problem.EARLIER_BATCH_MISSING
             for sequence in (0, 1):
                 assert isinstance(node.replicas.append(partition, numbered(sequence), for_all=True), Appended)
+
+    asyncio.run(life())
+
+
+def test_a_batch_that_overtakes_is_to_be_sent_again_before_its_producer_is_told_of_a_gap() -> None:
+    async def life() -> None:
+        async with world(PowerCutDisk()) as node:
+            partition = await node.partition(config={"message.timestamp.type": "LogAppendTime"})
+
+            def send(sequence: int, producer_id: int = 7) -> Problem | None:
+                record = Record(0, 0, None, b"x")
+                batch = build_batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+                result = node.replicas.append(partition, memoryview(batch))
+                return result.problem if isinstance(result, Refused) else None
+
+            assert send(0) is None
+            for expected in (1, 2):
+                assert send(expected + 1) is Problem.EARLIER_BATCH_MISSING
+                node.clock.advance(PATIENCE_MS // 2)
+                assert send(expected + 1) is Problem.EARLIER_BATCH_MISSING
+                assert send(expected) is None
+            assert send(4) is Problem.EARLIER_BATCH_MISSING
+            for producer_id in range(100, 100 + MOST_PRODUCERS - 1):
+                assert send(0, producer_id) is None
+                assert send(2, producer_id) is Problem.EARLIER_BATCH_MISSING
+            node.clock.advance(PATIENCE_MS)
+            assert send(4) is Problem.OUT_OF_ORDER_SEQUENCE
+            assert send(3) is None
 
     asyncio.run(life())

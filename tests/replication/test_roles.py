@@ -44,6 +44,9 @@ class Followed:
     def cut(self, partition: Partition, offset: int) -> None:
         """No log here has one."""
 
+    def keep_holes(self, partition: Partition) -> None:
+        """No log here has one."""
+
     def go_on(self, partition: Partition) -> None:
         self.went_on += 1
 
@@ -84,8 +87,10 @@ class Broker:
         sync(self.partition.log)
         self.partition.on_durable(self.clock.now_ms())
 
-    def fetched_by(self, replica: int, offset: int, last_epoch: int = EPOCH, *, epoch: int = EPOCH) -> object:
-        fetch = FollowerFetch(replica, 100 + replica, epoch, offset, last_epoch if offset else -1, 0)
+    def fetched_by(
+        self, replica: int, offset: int, last_epoch: int = EPOCH, *, epoch: int = EPOCH, life: int = 100
+    ) -> object:
+        fetch = FollowerFetch(replica, life + replica, epoch, offset, last_epoch if offset else -1, 0)
         return self.partition.on_follower_fetch(fetch, self.clock.now_ms())
 
 
@@ -202,6 +207,17 @@ def test_who_lags_behind_is_proposed_to_leave_and_then_not_waited_for() -> None:
     assert not committed.done
     asked.answer.complete(PartitionNode(PartitionState(1, EPOCH, (1,), (1, 2, 3)), 2))
     assert committed.result() is None
+
+
+def test_the_controller_is_told_who_has_lost_what_was_committed() -> None:
+    broker = Broker()
+    broker.learn(1, EPOCH, (1, 2))
+    broker.append(b"a")
+    broker.sync()
+    broker.fetched_by(2, 1)
+    broker.fetched_by(2, 0, life=200)
+    (asked,) = broker.controller.asked
+    assert (asked.isr, asked.lost) == ([(1, -1)], [2])
 
 
 def test_a_follower_that_is_stopping_is_not_asked_back() -> None:

@@ -83,6 +83,7 @@ async def world(
         finally:
             disk.syncs_may_run.set()
             disk.removals_may_run.set()
+            disk.directories_may_go.set()
             await replicas.close()
             flusher.close()
             journal.close()

@@ -127,7 +127,7 @@ class Broker(Member):
             self.network.after(PROPOSAL_TIMEOUT_MS, self, answered, None)
             return
         isr = tuple(IsrMember(*member) for member in proposal.isr)
-        change = IsrChange(TOPIC_ID, 0, proposal.leader_epoch, proposal.version, isr)
+        change = IsrChange(TOPIC_ID, 0, proposal.leader_epoch, proposal.version, isr, proposal.lost)
         request = AlterPartition(0, self.name, self.broker_epoch, (change,))
         held_ms = self.on_proposal(self, proposal)
         self.network.ask(self, target, target.on_request, request, answered, PROPOSAL_TIMEOUT_MS, held_ms=held_ms)

@@ -124,6 +124,7 @@ class Replica:
         self.leading.is_suspended = self.broker.is_suspended
         self._told = {}
         self._advanced()
+        self._heed(self.leading.tick(self.network.now_ms))
         self.sync()
 
     def resign(self) -> None:

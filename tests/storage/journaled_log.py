@@ -117,7 +117,9 @@ class JournaledLog(LogModel):
         self.sent, self.must, self.certain_start, self.possible_start = {}, 0, 0, 0
         self.journal.forget(self.log)
         self.log.abandon()
-        PartitionDirectories(self.disk, DATA).remove_topic(self.topic)
+        directories = PartitionDirectories(self.disk, DATA)
+        directories.remove_topic(self.topic)
+        directories.sweep()
         settings, now_ms = self.settings, self.now_ms
         self.start(settings, self.disk)
         self.now_ms = now_ms
@@ -129,7 +131,9 @@ class JournaledLog(LogModel):
         self.possible_start = max(self.possible_start, self.log.end_offset)
         self.journal.forget(self.log)
         self.log.abandon()
-        PartitionDirectories(self.disk, DATA).remove_partitions(self.topic, [0])
+        directories = PartitionDirectories(self.disk, DATA)
+        directories.remove_partitions(self.topic, [0])
+        directories.sweep()
         self.sent, self.sequences, self.possible_start = {}, {}, 0
         self.epoch += 1
         self.open()

@@ -87,14 +87,18 @@ class JournaledNode:
     def make_anew(self, topic: str) -> None:
         self.journal.forget(self.logs[topic])
         self.logs[topic].abandon()
-        PartitionDirectories(self.disk, DATA).remove_topic(topic)
+        directories = PartitionDirectories(self.disk, DATA)
+        directories.remove_topic(topic)
+        directories.sweep()
         self.ids[topic] = UUID(int=self.ids[topic].int + 1000)
         self._open_again(topic)
 
     def move_away_and_back(self, topic: str) -> None:
         self.journal.forget(self.logs[topic])
         self.logs[topic].abandon()
-        PartitionDirectories(self.disk, DATA).remove_partitions(topic, [0])
+        directories = PartitionDirectories(self.disk, DATA)
+        directories.remove_partitions(topic, [0])
+        directories.sweep()
         self._open_again(topic)
 
     def _open_again(self, topic: str) -> None:

@@ -45,6 +45,8 @@ class LogModel:
         self.deletions: list[tuple[Deletion, int]] = []
         self.epoch = 0
         self.failed = False
+        # It is compacted or was, here or where it is copied from.
+        self.may_have_gaps = "compact" in settings.cleanup_policy
         self.open()
 
     def open(self) -> None:
@@ -123,8 +125,8 @@ class LogModel:
                 offset += 1
                 continue
             if not served:
-                # A compacted log may end behind its last batch.
-                assert "compact" in self.settings.cleanup_policy
+                # It may end behind its last batch.
+                assert self.may_have_gaps
                 assert not any(offset <= base < self.log.end_offset for base in self.sent), f"nothing at {offset}"
                 break
             seen.update(sent.base_offset for sent in served)

@@ -34,7 +34,7 @@ class ReplicaLog(JournaledLog):
     def replicate(self, batches: list[tuple[int, int, int]], epochs: int, gaps: Sequence[int] = (0,)) -> None:
         """Several batches at once; the last of them begins `epochs` more. `gaps`: so many offsets are missing before
 
-        them, in turns, where the log is compacted.
+        them, in turns, where the leader's log is compacted or once was.
         """
         if self.failed:
             return
@@ -43,7 +43,7 @@ class ReplicaLog(JournaledLog):
         for place, (records, size, producer_id) in enumerate(batches):
             if place == len(batches) - 1:
                 self.epoch += epochs
-            if "compact" in self.settings.cleanup_policy:
+            if self.may_have_gaps:
                 offset += gaps[place % len(gaps)]
             self.numbers += 1
             sequence = self.sequences.get(producer_id, -1) + 1 if producer_id >= 0 else -1
@@ -76,6 +76,10 @@ class ReplicaLog(JournaledLog):
                 assert self.log.epochs.epoch_of(each.base_offset) == read_header(each.content).leader_epoch
         self.sent = {base: each for base, each in self.sent.items() if base < self.log.end_offset}
         self.sequences = {entry.producer_id: entry.last_sequence for entry in self.log.producers()}
+
+    def change_cleanup(self, cleanup_policy: str) -> None:
+        self.settings = self.log.settings = dataclasses.replace(self.settings, cleanup_policy=cleanup_policy)
+        self.may_have_gaps = self.may_have_gaps or "compact" in cleanup_policy
 
     def restart(self, offset: int) -> None:
         if self.failed:

@@ -15,6 +15,7 @@ from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents, 
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
 from penstock.storage.compaction import Compaction
+from penstock.storage.gaps import GAPS_NAME
 from penstock.storage.log import Log
 from penstock.units import DAY_MS, KIB, MIB
 from penstock.wire.batch import read_header
@@ -316,7 +317,7 @@ def test_a_log_that_was_truncated_meanwhile_is_left_alone() -> None:
     assert newest_in(log)[b"k"] == b"new 39" * 60
 
 
-def test_what_is_abandoned_leaves_no_file() -> None:
+def test_what_is_abandoned_leaves_no_file_but_the_word_of_gaps() -> None:
     disk = PowerCutDisk()
     log = opened(disk)
     for number in range(40):
@@ -327,7 +328,7 @@ def test_what_is_abandoned_leaves_no_file() -> None:
     compaction.work()
     assert disk.list_directory(DIRECTORY) != files
     compaction.abandon()
-    assert disk.list_directory(DIRECTORY) == files
+    assert disk.list_directory(DIRECTORY) == [*files, GAPS_NAME]
     compaction.work()
     assert compaction.is_done
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from random import Random
+
 import pytest
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, bytes_at, contents, headers_in, sync
@@ -9,13 +12,14 @@ from tests.storage.test_replica_append import batches, take
 
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
+from penstock.storage.holes import first_hole
 from penstock.storage.log import Log
 
 SEGMENT = f"/log/{0:020d}"
 
 
-def opened(disk: PowerCutDisk, **settings: object) -> Log:
-    return Log.open(disk, "/log", LogSettings(cleanup_policy="compact", **settings), now_ms=NOW_MS)  # type: ignore[arg-type]
+def opened(disk: PowerCutDisk, cleanup_policy: str = "compact", **settings: object) -> Log:
+    return Log.open(disk, "/log", LogSettings(cleanup_policy=cleanup_policy, **settings), now_ms=NOW_MS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("lost_bytes", [7, 8, 12, 16])
@@ -159,7 +163,7 @@ def test_a_segment_that_is_lost_behind_a_gap_at_which_the_log_was_truncated_is_n
     take(log, batches((9, 2, 1)))
     disk.remove(lost)
     again = opened(disk)
-    assert (again.end_offset, again.recovery.hole_offset) == (10, 5)
+    assert (again.end_offset, first_hole(again)) == (10, 5)
     for offset in range(3, 7):
         with pytest.raises(PenstockError):
             bytes_at(again, offset)
@@ -170,6 +174,54 @@ def test_a_first_segment_that_a_power_cut_took_is_said() -> None:
     disk = PowerCutDisk()
     disk.remove(follower(disk).segments[0].path + ".log")
     again = opened(disk)
-    assert again.recovery.hole_offset == 0
+    assert first_hole(again) == 0
     again.truncate_to(0)
     assert (again.end_offset, again.segments) == (0, [])
+
+
+@pytest.mark.parametrize("written_under", ["compact", "delete"])
+@pytest.mark.parametrize("segment_bytes", [100, 1024, 10_000])
+@pytest.mark.parametrize("cut", [None, *range(4)])
+def test_gaps_are_expected_of_a_log_whose_topic_is_not_compacted_any_more(
+    written_under: str, segment_bytes: int, cut: int | None
+) -> None:
+    """`delete`: it begins to copy what its leader has of earlier. Each batch is behind a gap, the last one too."""
+    disk = PowerCutDisk()
+    log = opened(disk, written_under, segment_bytes=segment_bytes)
+    offsets = [1 + place * 3 for place in range(30)]
+    for some in (offsets[:10], offsets[10:29], offsets[29:]):
+        take(log, batches(*[(offset, 1, 1) for offset in some]))
+        sync(log)
+    if cut is not None:
+        disk.cut_power(Random(cut))
+    again = opened(disk, "delete", segment_bytes=segment_bytes)
+    assert (again.end_offset, again.recovery.damage, again.recovery.torn_bytes) == (log.end_offset, [], 0)
+    assert list(contents(again)) == offsets
+
+
+@pytest.mark.parametrize("cut", range(8))
+def test_a_word_of_gaps_that_a_killed_process_left_is_not_relied_on_before_it_is_there_for_good(cut: int) -> None:
+    """Nothing came behind it, so nothing else has the next process sync it."""
+    disk = PowerCutDisk()
+    log = opened(disk, "delete")
+    take(log, batches((0, 1, 1), (1, 1, 1)))
+    log.checkpoint()
+    disk.fail_next("write", errno.ENOSPC, path_part=".log")
+    with pytest.raises(PenstockError):
+        take(log, batches((5, 1, 1)))
+    log = opened(disk, "delete")
+    take(log, batches((5, 1, 1)))
+    sync(log)
+    disk.cut_power(Random(cut))
+    assert list(contents(opened(disk, "delete"))) == [0, 1, 5]
+
+
+@pytest.mark.parametrize("offset", [256, 2**20])
+def test_a_jump_before_the_last_batch_of_a_log_without_gaps_is_a_torn_tail_as_before(offset: int) -> None:
+    disk = PowerCutDisk()
+    log = opened(disk, "delete")
+    take(log, batches((0, 1, 1), (1, 1, 1)))
+    position = log.size_bytes
+    take(log, batches((2, 1, 1)))
+    disk.damage(SEGMENT + ".log", position, offset.to_bytes(8, "big"))
+    assert opened(disk, "delete").end_offset == 2

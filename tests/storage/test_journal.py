@@ -231,7 +231,8 @@ def test_a_new_log_of_which_the_journal_has_nothing_costs_no_sync() -> None:
 def test_what_a_follower_has_behind_gaps_comes_back(policy: str) -> None:
     node = JournaledNode("offsets", settings=LogSettings(cleanup_policy=policy))
     take(node.logs["offsets"], batches((5, 1, 1), (6, 1, 2)))
-    node.commit()
+    assert not staged_bytes(node.logs["offsets"]), "the log's own word that it has gaps is not on disk yet"
+    sync(node.logs["offsets"])
     take(node.logs["offsets"], batches((20, 2, 1), (30, 3, 1)))
     node.commit()
     assert node.logs["offsets"].durable_offset == 31

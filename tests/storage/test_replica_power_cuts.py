@@ -20,6 +20,7 @@ MANY = st.lists(
     max_size=12,
 )
 ENDS = st.sampled_from(["no", "kill", "cut"])
+POLICIES = ("delete", "compact", "compact,delete")
 GAPS = st.lists(st.sampled_from([0, 0, 0, 1, 5, 300]), min_size=1, max_size=4)
 
 
@@ -34,8 +35,7 @@ class ReplicasUnderFire(JournalUnderFire):
         self.ticket: JournalTicket | None = None
         self.error: OSError | None = None
         self.ticket_ran = False
-        policies = ("delete", "compact", "compact,delete")
-        self.replicas = [ReplicaLog(place, self.disk, self.journal, policy) for place, policy in enumerate(policies)]
+        self.replicas = [ReplicaLog(place, self.disk, self.journal, policy) for place, policy in enumerate(POLICIES)]
         self.logs = list(self.replicas)
         self.journal.start()
 
@@ -64,14 +64,34 @@ class ReplicasUnderFire(JournalUnderFire):
         elif ends == "cut":
             self.power_cut(0, None)
 
-    @rule(which=WHICH, turns=st.lists(st.tuples(BATCHES, GAPS), min_size=1, max_size=8), seed=st.integers(0, 2**32))
+    @rule(which=WHICH, cleanup_policy=st.sampled_from(POLICIES))
+    def change_cleanup(self, which: int, cleanup_policy: str) -> None:
+        """What its leader's log has of earlier is the same as before."""
+        self.replicas[which].change_cleanup(cleanup_policy)
+
+    @rule(
+        which=WHICH,
+        turns=st.lists(st.tuples(BATCHES, GAPS), min_size=1, max_size=8),
+        seed=st.integers(0, 2**32),
+        cleanup_policy=st.none() | st.just("delete"),
+        changes_first=st.booleans(),
+    )
     def following_up_to_a_cut(
-        self, which: int, turns: list[tuple[list[tuple[int, int, int]], list[int]]], seed: int
+        self,
+        which: int,
+        turns: list[tuple[list[tuple[int, int, int]], list[int]]],
+        seed: int,
+        cleanup_policy: str | None,
+        changes_first: bool,
     ) -> None:
-        """Most of it by the journal alone."""
+        """Most of it by the journal alone; perhaps the topic ceases to be compacted, before that or after it."""
+        if cleanup_policy is not None and changes_first:
+            self.replicas[which].change_cleanup(cleanup_policy)
         for batches, gaps in turns:
             self.replicas[which].replicate(batches, 0, gaps)
             self.flush()
+        if cleanup_policy is not None:
+            self.replicas[which].change_cleanup(cleanup_policy)
         self.power_cut(seed, None)
 
     @rule(which=WHICH, ahead=st.integers(0, 50))

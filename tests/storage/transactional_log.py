@@ -21,6 +21,7 @@ from tests.storage.transaction_model import (
 
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
+from penstock.storage.holes import first_hole
 from penstock.storage.log import Log
 from penstock.units import DAY_MS
 from penstock.wire.batch import read_header
@@ -57,8 +58,8 @@ class TransactionalLog:
 
     def open(self) -> None:
         self.log = Log.open(self.disk, DIRECTORY, self.settings, now_ms=self.now_ms)
-        if self.log.hole_offset is not None:
-            self.log.truncate_to(self.log.hole_offset)
+        if (hole_offset := first_hole(self.log)) is not None:
+            self.log.truncate_to(hole_offset)
 
     @property
     def known(self) -> dict[int, Known]:

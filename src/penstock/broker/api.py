@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol, runtime_checkable
+from uuid import UUID
 
 from kio.static.primitive import i32Timedelta
 
@@ -50,6 +51,8 @@ class Caller:
     when_gone: Callable[[], None] | None = None
     # Called when more has come from the client while it waits for an answer.
     when_more: Callable[[], None] | None = None
+    # The last partition that a fetch without a session had records of.
+    served_last: tuple[str | UUID, int] | None = None
     # Of the connection; no other ever has it, and whoever connects later has a higher one.
     number: int = field(default_factory=next_number)
 

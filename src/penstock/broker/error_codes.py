@@ -32,6 +32,8 @@ _CODES: dict[Problem, ErrorCode] = {
     Problem.UNSUPPORTED_COMPRESSION: ErrorCode.unsupported_compression_type,
     Problem.RECORDS_TOO_LARGE: ErrorCode.message_too_large,
     Problem.OUT_OF_ORDER_SEQUENCE: ErrorCode.out_of_order_sequence_number,
+    # Nothing was written, and every client tries again: see replication/overtaking.py.
+    Problem.EARLIER_BATCH_MISSING: ErrorCode.not_enough_replicas,
     Problem.DUPLICATE_SEQUENCE: ErrorCode.duplicate_sequence_number,
     Problem.INVALID_PRODUCER_EPOCH: ErrorCode.invalid_producer_epoch,
     Problem.UNKNOWN_PRODUCER: ErrorCode.unknown_producer_id,

@@ -220,9 +220,10 @@ def _read_row(read: FetchRead, replicas: Replicas, wanted: Wanted, max_bytes: in
         # Said at once, and without records.
         read.failed = True
     elif not reader.is_follower or wanted.fetch_offset != partition.log.end_offset:
-        # A first batch may be larger than all that was asked for.
         row.bytes_left = max(0, min(wanted.max_bytes, max_bytes - read.size))
-        _read_records(read, row, partition, reader.limits)
+        # A first batch may be larger than all that was asked for. Behind it an answer that is full reads nothing more.
+        if row.bytes_left or not read.size:
+            _read_records(read, row, partition, reader.limits)
 
 
 def _read_records(read: FetchRead, row: Row, partition: Partition, limits: Limits | None) -> None:

@@ -43,6 +43,7 @@ logger = logging.getLogger(__name__)
 _PAUSE_MS = 10
 # Between two looks at a store that holds what it should not.
 _MENDING_S = 5.0
+_MEND = "mend the node: until then no broker that registers is admitted"
 _OUT_OF_OFFICE = Refused(Problem.NOT_CONTROLLER, "this broker is not the controller any more")
 
 
@@ -214,7 +215,7 @@ class ActiveController:
         begun = self.publisher.begin(nodes)
         view, left_out = nodes.view(self.defaults)
         for topic, why in left_out.items():
-            logger.error("controller.topic.left.alone", extra={"topic": topic, "why": str(why), "do": "mend the node"})
+            logger.error("controller.topic.left.alone", extra={"topic": topic, "why": str(why), "do": _MEND})
         self._again.look(bool(left_out))
         self._carry_out(self._core.start(view, self._clock.now_ms()))
         return begun

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
-from uuid import UUID
 
 from penstock.cluster.calls import Calls
 from penstock.cluster.controller import ActiveController
@@ -33,19 +32,9 @@ class IsrChanges:
         self._calls = calls
         self._waiting: list[tuple[IsrWish, Later[PartitionNode | Refused]]] = []
 
-    def alter(
-        self,
-        topic_id: UUID,
-        partition: int,
-        leader_epoch: int,
-        partition_epoch: int,
-        isr: Sequence[tuple[int, int]],
-    ) -> Later[PartitionNode | Refused]:
+    def alter(self, wish: IsrWish) -> Later[PartitionNode | Refused]:
         """The partition as it is now, or why not. REQUEST_TIMED_OUT: it may have been done; ask again."""
         later: Later[PartitionNode | Refused] = Later()
-        wish = IsrWish(
-            topic_id, partition, leader_epoch, partition_epoch, tuple((member, epoch) for member, epoch in isr)
-        )
         self._waiting.append((wish, later))
         if len(self._waiting) == 1:
             asyncio.get_running_loop().call_soon(self._send)
@@ -69,6 +58,7 @@ def decide(controller: ActiveController, message: AlterIsr) -> Later[Reply]:
             wish.leader_epoch,
             wish.partition_epoch,
             tuple(IsrMember(*member) for member in wish.isr),
+            wish.lost,
         )
         for wish in message.wishes
     )

@@ -87,6 +87,7 @@ class ClusterNodes:
                 left_out[topic.name] = error
             else:
                 view.put_topic(TopicView(topic.name, topic.topic_id, settings, nodes[topic.name]))
+        view.is_complete = not left_out
         return view, left_out
 
 

@@ -56,23 +56,19 @@ class ControllerElection:
 
         `instead_of`: this one is dead, by evidence, although its session is not over: its term ends in the same
         transaction. If another has the office by then, that one keeps it. After STORE_UNAVAILABLE call it again when
-        the store is connected: what the lost attempt has won is found.
+        the store is connected. What this session has won already, in a lost attempt or for a beginning that failed,
+        is won anew: under one epoch two that number what they tell from the same number could not be told apart.
         """
         for _ in range(_ATTEMPTS):
             await self._store.sync()
             # In this order: whoever is in office after the epoch was read can not be in an earlier one than that.
             epoch_node, node = await self._store.read_many([CONTROLLER_EPOCH, CONTROLLER])
-            found = _incumbent(node)
-            if node is not None and found is not None and found != instead_of:
-                if node.owner != self._store.session_id:
-                    return None
-                if found.broker_epoch == broker_epoch:
-                    return _office(epoch_node)
-                # Won by a registration before this one: others have to know it by the epoch that they know.
+            if node is not None and node.owner != self._store.session_id and _incumbent(node) != instead_of:
+                return None
             changes: list[Change] = [] if node is None else [Remove(CONTROLLER, node.version)]
             state = CONTROLLER_STATE.encode(ControllerState(self._broker, broker_epoch))
             changes.append(Create(CONTROLLER, state, ephemeral=True))
-            epoch = 1 if epoch_node is None else _office(epoch_node).epoch + 1
+            epoch = 1 if epoch_node is None and node is None else _epoch(epoch_node) + 1
             data = CONTROLLER_EPOCH_STATE.encode(ControllerEpoch(epoch))
             changes.append(
                 Create(CONTROLLER_EPOCH, data)
@@ -107,8 +103,8 @@ def _incumbent(node: Node | None) -> Incumbent | None:
     return Incumbent(state.broker, state.broker_epoch, node.created)
 
 
-def _office(node: Node | None) -> Office:
+def _epoch(node: Node | None) -> int:
     """A controller without an epoch cannot be: both are made together."""
     if node is None:
         raise PenstockError(Problem.STORAGE_FAILED, f"{CONTROLLER_EPOCH} is missing although {CONTROLLER} is there")
-    return Office(CONTROLLER_EPOCH_STATE.decode(node.data, CONTROLLER_EPOCH).epoch, node.version)
+    return CONTROLLER_EPOCH_STATE.decode(node.data, CONTROLLER_EPOCH).epoch

@@ -96,11 +96,16 @@ class Groups:
             self._topics_changed(topic)
 
     async def drop_topic(self, name: str, *, keep: bool = False) -> None:
+        """`keep`: nobody said that it was deleted, so what groups have committed stays, as the records do. If it does
+        not come back, that expires as in any group that does not use a topic; another topic of its name does not get
+        it, because commits hold the topic's id.
+        """
         if name == OFFSETS_TOPIC:
             self._machines.drop()
             return
-        for runner in self._machines:
-            runner.submit(TopicsDeleted((name,)))
+        if not keep:
+            for runner in self._machines:
+                runner.submit(TopicsDeleted((name,)))
         self._topics_changed()
 
     async def close(self) -> None:

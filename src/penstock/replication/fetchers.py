@@ -63,6 +63,9 @@ class Fetchers:
     def cut(self, partition: Partition, offset: int) -> None:
         self._logs.cut(partition, offset)
 
+    def keep_holes(self, partition: Partition) -> None:
+        self._logs.keep_holes(partition)
+
     def leave(self, partition: Partition) -> None:
         fetcher = self._of.pop(partition, None)
         if fetcher is not None:

@@ -17,6 +17,7 @@ from penstock.replication.flusher import Flusher
 from penstock.replication.partition import Partition
 from penstock.replication.settling import Settling
 from penstock.storage.core.leader_epochs import EpochEnd
+from penstock.storage.holes import keep_holes
 from penstock.storage.replica_append import append_replicated
 from penstock.storage.restart import restart_at
 from penstock.wire.batch import BatchHeader
@@ -53,8 +54,11 @@ class FollowerLogs:
 
     def cut(self, partition: Partition, offset: int) -> None:
         where = {"topic": partition.topic, "partition": partition.index, "offset": offset}
-        logger.warning("log.cut", extra={**where, "why": "records are missing there, and come again from the leader"})
+        logger.warning("log.cut", extra={**where, "why": "a power cut took records there that were never synced"})
         self._settle(partition, partial(partition.log.truncate_to, offset))
+
+    def keep_holes(self, partition: Partition) -> None:
+        self._settle(partition, partial(keep_holes, partition.log))
 
     def silent(self, partition: Partition, following: Following, fetch: Fetch) -> None:
         """There was nothing new about it."""

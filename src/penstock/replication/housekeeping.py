@@ -54,7 +54,7 @@ class Housekeeping:
         retention_due = now_ms >= self._retention_due_ms
         if retention_due:
             self._retention_due_ms = now_ms + RETENTION_MS
-            asyncio.get_running_loop().run_in_executor(self._pool, self._replicas.logs.sweep)
+            self._replicas.logs.sweep_soon()
         for partition in list(self._replicas):
             partition.expire(now_ms)
             self._flusher.request(partition)

@@ -91,17 +91,20 @@ class LocalLogs:
         if keep:
             remove = partial(self._set_aside, topic)
         elif indexes is None:
-            remove = partial(self._directories.remove_topic, topic, sweep=False)
+            remove = partial(self._directories.remove_topic, topic)
         else:
-            remove = partial(self._directories.remove_partitions, topic, indexes, sweep=False)
+            remove = partial(self._directories.remove_partitions, topic, indexes)
         try:
             await asyncio.get_running_loop().run_in_executor(self.upkeep, remove)
         except OSError as error:
             logger.warning("topic.files.kept", extra={"topic": topic, "why": str(error), "do": "see to the disk"})
-        self._sweep_soon()
+        self.sweep_soon()
 
-    def _sweep_soon(self) -> None:
-        """Nobody waits for it: whoever follows the metadata hears of other leaders meanwhile."""
+    def sweep_soon(self) -> None:
+        """What was set aside for long enough goes. Nobody waits for it: whoever follows the metadata hears of other
+
+        leaders meanwhile. It takes one thread of the pool at most, and none of the upkeep's.
+        """
         if not self._will_sweep:
             self._will_sweep = True
             asyncio.get_running_loop().run_in_executor(self._pool, self._sweep_now)

@@ -19,6 +19,7 @@ from penstock.errors import PenstockError, Problem, Refused
 from penstock.replication.flusher import Flusher
 from penstock.replication.key_checks import KeyChecks
 from penstock.replication.local_logs import LocalLogs
+from penstock.replication.overtaking import Overtaking
 from penstock.replication.partition import NOT_LEADING, Partition
 from penstock.replication.roles import Roles
 from penstock.storage.log import Appended
@@ -55,6 +56,7 @@ class Replicas:
         self._topics: dict[str, list[Partition | Refused]] = {}
         self._names: dict[UUID, str] = {}
         self._key_checks = KeyChecks()
+        self._overtaking = Overtaking()
         # When an append last failed for want of space.
         self.disk_full_ms: int | None = None
         # At the end: all that was taken is on disk.
@@ -130,6 +132,8 @@ class Replicas:
                 return refused
             return self._append(partition, records, header, now_ms)
         except PenstockError as error:
+            if error.problem is Problem.OUT_OF_ORDER_SEQUENCE:
+                return self._overtaking.judge(partition, header, error, now_ms)
             return self._refused(partition, error)
 
     def append_own(self, partition: Partition, records: memoryview, header: BatchHeader) -> Appended | Refused:

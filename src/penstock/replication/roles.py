@@ -8,6 +8,7 @@ from typing import Protocol
 
 from penstock.clock import Clock
 from penstock.cluster.core.image import Image
+from penstock.cluster.core.messages import IsrWish
 from penstock.cluster.core.view import PartitionNode
 from penstock.config.replication import ReplicationSettings
 from penstock.coordination.paths import NO_LEADER, PartitionState
@@ -18,6 +19,7 @@ from penstock.replication.core.in_sync import Altered, Answer, Proposal, answer_
 from penstock.replication.core.leadership import Leadership
 from penstock.replication.partition import NOT_LEADING, Partition
 from penstock.replication.resignations import IsrChanges, Resignations
+from penstock.storage.holes import first_fresh_hole, first_hole
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,9 @@ class Fetching(Protocol):
 
     def cut(self, partition: Partition, offset: int) -> None:
         """Its log, in the background. It is settled then."""
+
+    def keep_holes(self, partition: Partition) -> None:
+        """Of its log, in the same way."""
 
     def go_on(self, partition: Partition) -> None:
         """It may be that there is something to fetch now."""
@@ -149,6 +154,10 @@ class Roles:
     # Each role
 
     def _lead(self, partition: Partition) -> None:
+        hole_offset = first_fresh_hole(partition.log)
+        if hole_offset is not None:
+            self._lead_without_hole(partition, hole_offset)
+            return
         self._fetching.leave(partition)
         state, log = partition.state, partition.log
         try:
@@ -171,12 +180,27 @@ class Roles:
         )
         leadership.is_suspended = self._is_suspended
         partition.lead(leadership, lambda proposal: self._propose(partition, leadership, proposal))
+        # The controller may remember others until it hears of this leader, and nothing is committed until then.
+        partition.heed(leadership.tick(self._clock.now_ms()))
         self._tell(partition)
+
+    def _lead_without_hole(self, partition: Partition, hole_offset: int) -> None:
+        """Followers that end before it would never get past it. It leads, if it is to, when the log is settled."""
+        self._neither(partition, NOT_LEADING)
+        state = partition.state
+        if len(state.isr) > 1:
+            # Should it be damage of what was committed, others have that.
+            self._resignations.resign(partition)
+        elif len(state.replicas) > 1 and partition.waits_for_sync:
+            # It was never synced, so nothing behind it was ever committed.
+            self._fetching.cut(partition, hole_offset)
+        else:
+            self._fetching.keep_holes(partition)
 
     def _follow(self, partition: Partition) -> None:
         state = partition.state
-        hole_offset = partition.log.hole_offset
-        if hole_offset is not None and hole_offset >= partition.log.start_offset:
+        hole_offset = first_hole(partition.log)
+        if hole_offset is not None:
             # From behind it, its first fetch would acknowledge what is missing. It follows when it is cut.
             self._neither(partition, NOT_LEADING)
             self._fetching.cut(partition, hole_offset)
@@ -208,10 +232,10 @@ class Roles:
     # The ISR
 
     def _propose(self, partition: Partition, leadership: Leadership, proposal: Proposal) -> None:
-        isr = [(member.replica, member.broker_epoch) for member in proposal.isr]
-        answered = self._isr_changes.alter(
-            partition.topic_id, partition.index, proposal.leader_epoch, proposal.version, isr
+        wish = IsrWish(
+            partition.topic_id, partition.index, proposal.leader_epoch, proposal.version, proposal.isr, proposal.lost
         )
+        answered = self._isr_changes.alter(wish)
         answered.when_done(lambda done: self._answered(partition, leadership, proposal, done.result()))
 
     def _answered(

@@ -9,6 +9,7 @@ import msgspec
 
 from penstock.disk.interface import Disk, replace_atomically
 from penstock.storage.core.damage import Damage
+from penstock.storage.core.holes import Holes
 from penstock.storage.core.leader_epochs import EpochStart
 from penstock.storage.core.producer_state import ProducerEntry
 from penstock.storage.index import IndexBlock
@@ -46,6 +47,8 @@ class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
     # The log was truncated to `recovery_offset` and nothing was appended since: all that its files have beyond is left
     # over, and goes before another checkpoint takes the place of this one.
     is_cut: bool = False
+    # Below `recovery_offset`, and not synced all the same: they were found by a start, and are not filled yet.
+    holes: Holes = Holes()
 
 
 class StartOffset(msgspec.Struct, array_like=True, frozen=True):

@@ -20,6 +20,7 @@ from penstock.storage.core.compaction import (
     readable_records,
 )
 from penstock.storage.core.key_map import KeyMap
+from penstock.storage.gaps import say_gaps
 from penstock.storage.scan import valid_batches
 from penstock.storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
 from penstock.units import KIB, MIB
@@ -246,6 +247,7 @@ class _Output:
             snapshot = self._disk.open(self._segment.path + SNAPSHOT_SUFFIX, create=True)
             write_fully(snapshot, [read_whole(self._disk, self._first.path + SNAPSHOT_SUFFIX)], 0)
             snapshot.close()
+        say_gaps(self._disk, self._directory)
         self._disk.rename(self._temporary, self._segment.path + LOG_SUFFIX)
         # A checkpoint that names it may come before any other sync of the directory.
         self._disk.sync_directory(self._directory)

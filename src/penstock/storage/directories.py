@@ -33,7 +33,7 @@ class PartitionDirectory(NamedTuple):
 class PartitionDirectories:
     """A topic that was deleted and made anew while this node was down never inherits old records: its directory
 
-    holds the topic's id, and one of another id is set aside and deleted. Blocking.
+    holds the topic's id, and one of another id is set aside, for `sweep` to delete. Blocking.
     """
 
     def __init__(self, disk: Disk, data_directory: str) -> None:
@@ -45,6 +45,7 @@ class PartitionDirectories:
         # Topics all of whose names are known to be on disk. Whoever made what is there may have been killed before.
         self._named: set[str] = set()
         self._sweeping = threading.Lock()
+        self._sweep_wanted = False
         disk.make_directory(self._topics)
         disk.make_directory(self._deleted)
         # In a directory that we may not look into we have made none.
@@ -94,11 +95,8 @@ class PartitionDirectories:
     def space(self) -> Space:
         return self.disk.space(self.path)
 
-    def remove_topic(self, topic: str, *, sweep: bool = True) -> None:
-        """All its partitions, whichever id they have; gone for good when this returns. Files can take long to go:
-
-        without `sweep` it is left to whoever calls that.
-        """
+    def remove_topic(self, topic: str) -> None:
+        """All its partitions, whichever id they have; gone for good when this returns, but for what `sweep` deletes."""
         directory = f"{self._topics}/{topic}"
         self._named.discard(topic)
         if not self.disk.exists(directory):
@@ -106,8 +104,6 @@ class PartitionDirectories:
         self.disk.rename(directory, f"{self._deleted}/{uuid4().hex}")
         self.disk.sync_directory(self._topics)
         self.disk.sync_directory(self._deleted)
-        if sweep:
-            self.sweep()
 
     def set_aside(self, topic: str, until_ms: int) -> str | None:
         """All its partitions, for `sweep` to delete then; where they are until that, or None if there are none."""
@@ -138,7 +134,7 @@ class PartitionDirectories:
         self.disk.make_directory(kept)
         return kept
 
-    def remove_partitions(self, topic: str, partitions: Iterable[int], *, sweep: bool = True) -> None:
+    def remove_partitions(self, topic: str, partitions: Iterable[int]) -> None:
         """Some of them; gone for good when this returns. The topic's id stays, also if it was the last one."""
         directory = f"{self._topics}/{topic}"
         for partition in partitions:
@@ -148,19 +144,26 @@ class PartitionDirectories:
         if self.disk.exists(directory):
             self.disk.sync_directory(directory)
         self.disk.sync_directory(self._deleted)
-        if sweep:
-            self.sweep()
 
     def sweep(self, now_ms: int | None = None) -> None:
         """Deletes what was set aside, also by a process that died before it had finished. What is to be kept for some
 
-        time is left alone without a time.
+        time is left alone without a time. One thread does it: if another is at it, that one looks once more, and this
+        returns at once, because files can take long to go and whoever waited would be missing elsewhere.
         """
-        with self._sweeping:
-            for name in self.disk.list_directory(self._deleted):
-                until = name.removeprefix(_KEPT_PREFIX).partition("-")[0] if name.startswith(_KEPT_PREFIX) else ""
-                if not until.isdecimal() or (now_ms is not None and int(until) <= now_ms):
-                    self.disk.remove_directory(f"{self._deleted}/{name}")
+        self._sweep_wanted = True
+        while self._sweep_wanted and self._sweeping.acquire(blocking=False):
+            try:
+                self._sweep_wanted = False
+                self._sweep_once(now_ms)
+            finally:
+                self._sweeping.release()
+
+    def _sweep_once(self, now_ms: int | None) -> None:
+        for name in self.disk.list_directory(self._deleted):
+            until = name.removeprefix(_KEPT_PREFIX).partition("-")[0] if name.startswith(_KEPT_PREFIX) else ""
+            if not until.isdecimal() or (now_ms is not None and int(until) <= now_ms):
+                self.disk.remove_directory(f"{self._deleted}/{name}")
 
     def _id_of(self, topic: str) -> UUID | None:
         """None if it is missing or damaged."""

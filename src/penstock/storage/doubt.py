@@ -10,7 +10,7 @@ in memory that could differ from the disk.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import crc32c
 
 from penstock.disk.interface import Disk, File, read_whole, write_fully
+from penstock.storage.core.damage import Damage
 from penstock.storage.scan import SCAN_BYTES
 from penstock.storage.segment import Segment
 
@@ -89,6 +90,14 @@ def doubtful(changed: Iterable[tuple[Segment, int]], mark: SyncedMark | None) ->
         if start < segment.size:
             found.append(Doubtful(segment, start, segment.size))
     return found
+
+
+def end_of_synced_damage(found: Collection[Damage], segments: Iterable[Segment], mark: SyncedMark | None) -> int:
+    """Of what a start has found, which was not there when the mark was moved: no power cut did it."""
+    if mark is None:
+        return 0
+    sizes = ((each, mark.synced_size(segment)) for segment in segments for each in segment.damage if each in found)
+    return max((damage.next_offset for damage, size in sizes if damage.position < size), default=0)
 
 
 def _write_again(file: File, position: int, end: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from penstock.config.log import LogSettings
@@ -13,8 +14,9 @@ from penstock.storage.checkpoint import CheckpointFiles
 from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.core.producer_state import ProducedBatch, ProducerEntry
 from penstock.storage.deletion import Deletion, apply_retention
-from penstock.storage.doubt import SyncedMark, doubtful, forget_word, has_word, remove_mark
+from penstock.storage.doubt import SyncedMark, doubtful, end_of_synced_damage, forget_word, has_word, remove_mark
 from penstock.storage.ended import end_transaction
+from penstock.storage.gaps import says_gaps
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.reading import find_slice
 from penstock.storage.recovery import Recovery
@@ -69,7 +71,12 @@ class Log(LogState):
                 log.recovery.notes.append("a sync had failed, so what was behind the last checkpoint was written again")
             mark = None if had_failed else SyncedMark.read(disk, directory)
             log.commit.distrust(doubtful(recovered.changed, mark))
+            log.holes = log.holes.kept_below(end_of_synced_damage(log.recovery.damage, log.segments, mark))
             remove_mark(disk, directory)
+            if any(segment.gaps for segment in log.segments) and not says_gaps(disk, directory):
+                # A power cut took the word and left what it was about. On a full disk the log goes on without it.
+                with suppress(OSError):
+                    log.commit.expect_gaps()
             if recovered.was_cut:
                 settle_truncation(log)
             if recovered.is_new and share is not None and share.has_some:
@@ -196,6 +203,8 @@ class Log(LogState):
         if self.failure is not None or self.commit.in_flight:
             return None
         unsaved = (checkpoint or (now_ms is not None and self.is_idle(now_ms))) and self.has_unsaved
+        if unsaved and now_ms is not None:
+            self.tried_checkpoint_ms = now_ms
         if self.end_offset == self.synced_offset and not unsaved:
             return None
         if now_ms is not None and not unsaved and not self.sync_is_due(now_ms):

@@ -21,6 +21,7 @@ from penstock.storage.core.damage import Damage
 from penstock.storage.core.leader_epochs import LeaderEpochs
 from penstock.storage.core.producer_state import ProducerStates
 from penstock.storage.core.replay import Replay
+from penstock.storage.gaps import GAPS_NAME
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.producer_replay import producers_before, recover_indexes
 from penstock.storage.recovery_report import RecoveryReport
@@ -75,12 +76,13 @@ class Recovery:
         self._disk = disk
         self._directory = directory
         self._interval_bytes = settings.index_interval_bytes
-        self._compacted = "compact" in settings.cleanup_policy
         self._now_ms = now_ms
         self._names = set(disk.list_directory(directory))
+        self._compacted = "compact" in settings.cleanup_policy
+        self._may_have_gaps = self._compacted or GAPS_NAME in self._names
         checkpoint, self._start_offset = files.read()
         self._checkpoint = checkpoint or Checkpoint(0, 0, [], [], [])
-        self.report = RecoveryReport(self._checkpoint.recovery_offset)
+        self.report = RecoveryReport(self._checkpoint.recovery_offset, self._checkpoint.holes)
         if checkpoint is None and CHECKPOINT_NAME in self._names:
             self.report.notes.append("the checkpoint was unreadable, so the whole log was scanned")
         self._has_checkpoint = checkpoint is not None
@@ -264,7 +266,7 @@ class Recovery:
         self.report.scanned_bytes += size - position
         while True:
             for found, header in valid_batches(
-                file, position, size, expected, epoch=self._epochs.epoch_of(expected), gap_at_end=self._compacted
+                file, position, size, expected, epoch=self._epochs.epoch_of(expected), gap_at_end=self._may_have_gaps
             ):
                 if header.base_offset != expected:
                     segment.gaps = True
@@ -324,7 +326,7 @@ class Recovery:
             file_size = self._bad_tails.pop(segment, segment.size)
             if file_size > segment.size or self._has_lost(segment, following):
                 first_offset = segment.next_offset
-                if self._compacted and file_size == segment.size:
+                if self._may_have_gaps and file_size == segment.size:
                     # It may have been truncated where it had a gap.
                     first_offset = max(first_offset, self._checkpoint.recovery_offset)
                 self._damaged(segment, Damage(first_offset, following.base_offset, segment.size, file_size))
@@ -341,7 +343,7 @@ class Recovery:
     def _has_lost(self, segment: Segment, following: Segment) -> bool:
         """Whether there was something between these two that no checkpoint vouches for."""
         recovery_offset = self._checkpoint.recovery_offset
-        if not self._compacted:
+        if not self._may_have_gaps:
             unvouched = segment in self._changed or following.base_offset > recovery_offset
             return segment.next_offset < following.base_offset and unvouched
         if not self._has_checkpoint and CHECKPOINT_NAME in self._names:

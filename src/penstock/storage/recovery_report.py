@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.storage.core.damage import Damage
+from penstock.storage.core.holes import Holes
 
 
 @dataclass
@@ -13,6 +14,7 @@ class RecoveryReport:
 
     # Below it a checkpoint says that everything was synced.
     recovery_offset: int = 0
+    known_holes: Holes = field(default_factory=Holes)
     scanned_bytes: int = 0
     torn_bytes: int = 0
     put_back_bytes: int = 0
@@ -27,11 +29,10 @@ class RecoveryReport:
         return bool(self.torn_bytes or self.put_back_bytes or rebuilt or self.damage or self.notes)
 
     @property
-    def hole_offset(self) -> int | None:
-        """Where the first damage begins that may be a hole which a power cut left in what was never synced."""
-        return min(
-            (each.first_offset for each in self.damage if each.first_offset >= self.recovery_offset), default=None
-        )
+    def holes(self) -> Holes:
+        """The damage that a power cut may have done to what was never synced, now or before an earlier start."""
+        unvouched = {each[:2] for each in self.damage if each.first_offset >= self.recovery_offset}
+        return Holes(tuple(sorted(unvouched.union(self.known_holes.ranges))), self.known_holes.kept_offset)
 
     def __str__(self) -> str:
         parts = [f"scanned {self.scanned_bytes} bytes behind the last checkpoint"]

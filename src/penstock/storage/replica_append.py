@@ -28,11 +28,13 @@ class _Run(NamedTuple):
 def append_replicated(log: LogState, data: memoryview, headers: Sequence[BatchHeader], now_ms: int) -> None:
     """`headers` are those of the batches in `data`, one behind the other, all checked, none below the log's end.
 
-    Offsets may be missing between them where the leader's log was compacted. Raises PenstockError: then what came
-    before the batch that failed is there, and nothing of it or behind it.
+    Offsets may be missing between them where the leader's log was compacted. Raises PenstockError: then some in front
+    are there, or none, and nothing of the one behind them.
     """
     if log.failure is not None:
         raise log.failed_error()
+    if not log.commit.says_gaps and _has_gaps(log.end_offset, headers):
+        _expect_gaps(log)
     at, first = 0, 0
     while first < len(headers):
         segment = _segment_for(log, headers[first], now_ms)
@@ -41,6 +43,22 @@ def append_replicated(log: LogState, data: memoryview, headers: Sequence[BatchHe
         _write(log, run)
         _record(log, run, now_ms)
         at, first = at + size, first + count
+
+
+def _has_gaps(end_offset: int, headers: Sequence[BatchHeader]) -> bool:
+    for header in headers:
+        if header.base_offset != end_offset:
+            return True
+        end_offset = header.next_offset
+    return False
+
+
+def _expect_gaps(log: LogState) -> None:
+    try:
+        log.commit.expect_gaps()
+    except OSError as error:
+        text = f"that records are missing between others cannot be written down in {log.directory}: {error}"
+        raise PenstockError(Problem.STORAGE_FAILED, text) from error
 
 
 def _segment_for(log: LogState, header: BatchHeader, now_ms: int) -> Segment:
@@ -68,13 +86,9 @@ def _segment_for(log: LogState, header: BatchHeader, now_ms: int) -> Segment:
 def _base_offset_for(log: LogState, header: BatchHeader) -> int:
     """Of a segment that begins with this batch: where the log ends, also if the batch lies behind a gap.
 
-    So recovery does not take a segment that is missing for a gap. It knows a gap that no index can span; and where the
-    log is not compacted (any more) it would not believe in a gap before the only batch of a segment.
+    So recovery does not take a segment that is missing for a gap. It knows a gap that no index can span.
     """
-    is_compacted = "compact" in log.settings.cleanup_policy
-    if is_compacted and header.last_offset - log.end_offset <= MOST_OFFSETS:
-        return log.end_offset
-    return header.base_offset
+    return log.end_offset if header.last_offset - log.end_offset <= MOST_OFFSETS else header.base_offset
 
 
 def _drop_empty(log: LogState, segment: Segment) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from penstock.disk.interface import replace_atomically
 from penstock.storage.checkpoint import START_OFFSET_NAME, CheckpointFiles
+from penstock.storage.core.holes import Holes
 from penstock.storage.core.leader_epochs import LeaderEpochs
 from penstock.storage.core.producer_state import ProducerStates
 from penstock.storage.doubt import remove_mark
@@ -91,7 +92,7 @@ def _forget_all(log: LogState) -> Sequence[Segment]:
     log.epochs, log.latest_epoch = LeaderEpochs(), None
     log.producer_states = ProducerStates()
     log.aborted = TransactionIndexes()
-    log.hole_offset = None
+    log.holes = Holes()
     log.size_bytes = 0
     log.truncations += 1
     log.forget_tail()

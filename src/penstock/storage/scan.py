@@ -40,7 +40,7 @@ def valid_batches(
     """Position and header of each batch; ends at the first that is not valid, or at `end`.
 
     Base offset and leader epoch are not covered by the batch's CRC, so they are checked against the neighbours.
-    `gap_at_end`: a gap before the last batch is fine, because the log is compacted.
+    `gap_at_end`: a gap before the last batch is fine, because the log may have gaps.
     """
     while position + HEADER_BYTES <= end:
         data = file.read(position, min(chunk_bytes, end - position))

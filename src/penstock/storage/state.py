@@ -65,8 +65,7 @@ class LogState:
         self.settings = settings
         self.files = files
         self.recovery = recovered.report
-        # Records are missing there behind which there are more: what a power cut may leave of what was not synced yet.
-        self.hole_offset = recovered.report.hole_offset
+        self.holes = recovered.report.holes
         self.segments = recovered.segments
         # The segment that is appended to; None when the next append begins a new one.
         self.active = self.segments[-1] if recovered.appendable else None
@@ -104,6 +103,8 @@ class LogState:
         self.synced_bytes = self.durable_bytes = 0
         self.unsynced_since_ms = 0
         self.last_append_ms = 0
+        # When a checkpoint was begun that is not known to be written.
+        self.tried_checkpoint_ms = 0
         # Logs that fall idle together do not all write their checkpoints together.
         self._idle_ms = IDLE_MS + crc32(directory.encode()) % IDLE_MS
         # Base offsets and positions of the newest batches of the active segment, all written by this process.
@@ -207,7 +208,11 @@ class LogState:
         )
 
     def is_idle(self, now_ms: int) -> bool:
-        return now_ms - self.last_append_ms >= self._idle_ms
+        """A checkpoint that fails counts as work too: what is in its way, as a full disk, lasts, and is in the way of
+
+        all logs.
+        """
+        return now_ms - max(self.last_append_ms, self.tried_checkpoint_ms) >= self._idle_ms
 
     @property
     def has_unsaved(self) -> bool:
@@ -240,6 +245,7 @@ class LogState:
             self.clean_offset,
             self._journal_sequence if self.share is None else self.share.next_sequence(),
             is_cut,
+            self.holes.from_start(self.start_offset),
         )
         blocks = [
             block
@@ -260,9 +266,10 @@ class LogState:
             self.doomed += self.replaced[:replaced]
             del self.replaced[:replaced]
             self._checkpoint_complaint = None
+            self.tried_checkpoint_ms = 0
             self._release_unused()
             return
-        # On a full disk every idle log tries twice a second: once is enough said.
+        # On a full disk every idle log tries again and again: once is enough said.
         if str(error) != self._checkpoint_complaint:
             self._checkpoint_complaint = str(error)
             logger.warning("log.checkpoint.failed", extra={"directory": self.directory, "why": str(error)})

@@ -7,6 +7,7 @@ from functools import partial
 
 from penstock.disk.interface import Disk, File
 from penstock.storage.doubt import Doubtful, SyncedMark
+from penstock.storage.gaps import say_gaps
 from penstock.storage.segment import Segment
 
 
@@ -69,6 +70,8 @@ class GroupCommit:
         self._ticket: SyncTicket | None = None
         self._rolled_with_ticket: list[Segment] = []
         self._names_with_ticket = 0
+        # Said by this process: of a word that it found nobody knows whether a power cut would take it.
+        self.says_gaps = False
 
     def waits_for(self, segment: Segment) -> bool:
         """Its last bytes are not synced yet. Its descriptor has to stay: only to those that were open when the
@@ -92,6 +95,12 @@ class GroupCommit:
     def made_name(self) -> None:
         """A file was created: no acknowledgement from it before the directory is synced."""
         self._names += 1
+
+    def expect_gaps(self) -> None:
+        """Something behind a gap is about to be written: it counts when the word of that is on disk. Raises OSError."""
+        say_gaps(self._disk, self._directory)
+        self.made_name()
+        self.says_gaps = True
 
     def took_up(self, segments: Sequence[Segment]) -> None:
         """Recovery found bytes and perhaps names that no sync is known to have covered."""

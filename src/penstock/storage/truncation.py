@@ -36,8 +36,7 @@ def truncate(log: LogState, offset: int) -> None:
         log.commit.sync_now(log.active)
         remove_mark(log.disk, log.directory)
         dropped = _forget(log, cut, producers)
-        if log.hole_offset is not None and log.end_offset <= log.hole_offset:
-            log.hole_offset = None
+        log.holes = log.holes.before(log.end_offset)
         log.gather_checkpoint(for_good=True, is_cut=True)()
         log.checkpoint_written(None)
         _remove(log, dropped)

@@ -51,9 +51,9 @@ from penstock.wire.leaders import LeaderIdAndEpoch
 
 # Kafka's fetch.max.bytes: the most that one answer holds, whatever the client asks for.
 MAX_BYTES = 55 * MIB
-# What an answer holds unless the client insists on more with min_bytes. Larger ones are not faster, but they keep the
-# event loop from everybody else for milliseconds, and each consumer would have tens of megabytes on its way.
-ENOUGH_BYTES = 4 * MIB
+# What an answer holds unless the client insists on more with min_bytes. Larger ones are slower: the client has nothing
+# to do while one is made, the broker nothing while it is taken in, and others wait longer for the event loop.
+ENOUGH_BYTES = MIB
 
 
 class Fetch:
@@ -99,7 +99,7 @@ class Fetch:
             follower = FollowerReader(request.replica_id, request.replica_epoch, number, limits, now_ms)
         reads_committed = request.isolation_level == READ_COMMITTED
         reader = follower or ConsumerReader(self._image, request.rack_id, reads_committed=reads_committed)
-        read = self._read(request, plan, reader)
+        read = self._read(request, plan, reader, caller)
         is_urgent = False
         if follower is not None:
             follower.told()
@@ -109,8 +109,13 @@ class Fetch:
             return self._answer(request, plan, read)
         return self._park(request, plan, read, caller, reader)
 
-    def _read(self, request: FetchRequest, plan: Plan, reader: Reader) -> FetchRead:
-        return read_all(self._replicas, plan.wanted, self._max_bytes(request), reader)
+    def _read(self, request: FetchRequest, plan: Plan, reader: Reader, caller: Caller) -> FetchRead:
+        max_bytes = self._max_bytes(request)
+        if plan.session is not None or reader.is_follower or len(plan.wanted) == 1:
+            return read_all(self._replicas, plan.wanted, max_bytes, reader)
+        read = read_all(self._replicas, _in_turn(plan.wanted, caller.served_last), max_bytes, reader)
+        caller.served_last = _last_served(read) if read.size else None
+        return read
 
     def _max_bytes(self, request: FetchRequest) -> int:
         # Twice: an answer is made of whole batches, and must not fall short for the last one.
@@ -127,7 +132,7 @@ class Fetch:
             if reader.is_follower and not read.size:
                 found = read_again(self._replicas, read, self._max_bytes(request), reader)
             else:
-                found = self._read(request, plan, reader)
+                found = self._read(request, plan, reader, caller)
             response = self._answer(request, plan, found)
             if isinstance(response, Later):
                 response.when_done(lambda done: answer.settle_like(done))
@@ -181,7 +186,8 @@ class Fetch:
         return self._response(request, plan, read.rows)
 
     def _response(self, request: FetchRequest, plan: Plan, rows: list[Row]) -> FetchResponse:
-        topics: list[TopicFetched] = []
+        # Each once, however its partitions were read in turn: some clients keep only the last of two.
+        topics: dict[tuple[str, UUID | None], TopicFetched] = {}
         topic: TopicFetched | None = None
         leaders: list[LeaderIdAndEpoch] = []
         for row in rows:
@@ -193,7 +199,7 @@ class Fetch:
             wanted.told_high_watermark, wanted.told_start_offset = row.high_watermark, row.start_offset
             if topic is None or topic.name != wanted.topic or topic.topic_id != wanted.topic_id:
                 topic = TopicFetched(wanted.topic, wanted.topic_id, [])
-                topics.append(topic)
+                topic = topics.setdefault((wanted.topic, wanted.topic_id), topic)
             partitions = topic.partitions
             assert isinstance(partitions, list)
             if row.refused is None:
@@ -202,12 +208,27 @@ class Fetch:
                 partitions.append(failed := self._failed(row, row.refused))
                 leaders += [] if failed.current_leader is None else [failed.current_leader]
         session_id = 0 if plan.session is None else plan.session.id
-        return FetchResponse(topics, NONE, session_id, self._leaders.endpoints(leaders) if leaders else ())
+        endpoints = self._leaders.endpoints(leaders) if leaders else ()
+        return FetchResponse(list(topics.values()), NONE, session_id, endpoints)
 
     def _failed(self, row: Row, refused: Refused) -> PartitionFetched:
         wanted, code = row.wanted, code_of(refused)
         leader = self._leaders.beside(code, wanted.topic, wanted.topic_id, wanted.index)
         return PartitionFetched(wanted.index, code, row.high_watermark, -1, row.start_offset, current_leader=leader)
+
+
+def _in_turn(wanted: list[Wanted], served_last: tuple[str | UUID, int] | None) -> list[Wanted]:
+    """Behind the last that got something before: without a session it is on no one else to see that none starves."""
+    if served_last is not None:
+        for place, each in enumerate(wanted, 1):
+            if each.key == served_last:
+                return wanted[place:] + wanted[:place]
+    return wanted
+
+
+def _last_served(read: FetchRead) -> tuple[str | UUID, int] | None:
+    served = (row.wanted.key for row in reversed(read.rows) if row.records or row.slice is not None)
+    return next(served, None)
 
 
 def _load(slices: list[Slice | None]) -> list[Buffer | PenstockError]:

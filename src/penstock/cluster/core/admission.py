@@ -15,6 +15,9 @@ class Admission:
 
     A controller that dies in between leaves a broker that is not admitted: the next one begins again. A broker must not
     lead by what it read of partitions before it knew that it is admitted: that was said of an earlier life.
+
+    While something is left out of the view, nobody is admitted: what the new life may not keep there could not be taken
+    from it, and nobody would ever look again.
     """
 
     def __init__(self, node_id: int, broker_epoch: int) -> None:
@@ -25,7 +28,9 @@ class Admission:
         self._left: list[PartitionKey] | None = None
 
     def advance(self, draft: Draft) -> bool:
-        """False if the draft has no room for all of it."""
+        """False if the draft has no room for all of it, or the view does not tell all that it takes."""
+        if not draft.view.is_complete:
+            return False
         if self._left is None:
             self._left = draft.view.partitions_of(self.node_id)
             # Taken from the end: those that it led come first.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.cluster.core.draft import Draft
 from penstock.cluster.core.effects import Row
-from penstock.cluster.core.election import changed, proven
+from penstock.cluster.core.election import changed, proven, without
 from penstock.cluster.core.events import AlterPartition, IsrChange
 from penstock.cluster.core.view import PartitionKey, PartitionNode
 from penstock.errors import Problem, Refused
@@ -24,6 +24,8 @@ def alter_partition(draft: Draft, request: AlterPartition, change: IsrChange) ->
     if refusal is not None:
         return Row(key, refusal)
     state = proven(node.state)
+    for replica in change.lost:
+        state = without(state, replica, keeps_doubtful=False)
     isr = [member.node_id for member in change.isr]
     after = changed(state, state, isr, draft.electorate, draft.view.settings(topic))
     draft.put_partition(key, after, even_if_same=True)

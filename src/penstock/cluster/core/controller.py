@@ -183,7 +183,9 @@ class Controller:
         view = self.view
         dead = {node_id for node_id, epoch in self._dead.items() if epoch >= view.broker(node_id).broker_epoch}
         stopping = {node_id for node_id, epoch in self._stopping.items() if epoch == view.broker(node_id).broker_epoch}
-        electorate = Electorate(view.live - dead, stopping, frozenset(self._admissions))
+        # An admission that has to wait keeps no place in an ISR.
+        joining = frozenset(self._admissions) if view.is_complete else frozenset[int]()
+        electorate = Electorate(view.live - dead, stopping, joining)
         draft = Draft(view, electorate, self._max_transaction_bytes)
         for node_id in sorted(dead):
             state = view.broker(node_id).state
@@ -215,7 +217,7 @@ class Controller:
         """To all that is done now."""
         answers: list[Effect] = []
         for request in self._requests:
-            request.commit()
+            request.commit(self.view)
         while self._requests and self._requests[0].is_done:
             answer = self._requests.pop(0).answer()
             answers.append(answer)

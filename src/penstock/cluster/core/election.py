@@ -9,8 +9,8 @@ What must hold of every state, so that nothing committed is lost (KIP-966):
 - Leaders come from the ISR, then from those eligible; from elsewhere only by an unclean election.
 - With flush.policy=os that is true of those alone who did not lose power, and the controller hears of that last, and of
   one after the other. So whoever leaves the ISR or is eligible no more is remembered (`last_known_eligible_leaders`)
-  until the leader has spoken at a version without it: then the leader lived on, and has everything. If nobody is left
-  for sure, all that are remembered are asked for their log ends.
+  until the leader has spoken at a version without it: then the leader lived on, and has everything. Before that it
+  commits nothing. If nobody is left for sure, all that are remembered are asked for their log ends.
 - The ISR is empty exactly while there is no leader. The death of its last member makes that one eligible (an empty ISR
   is below any min ISR), so it is not forgotten: it leads again when it is back.
 - A leader epoch belongs to one leader and one life of it: it rises with every new leader, also with "none", when the
@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from penstock.coordination.paths import NO_LEADER, PartitionState
+from penstock.coordination.paths import NO_EPOCH, NO_LEADER, PartitionState
 
 Replicas = tuple[int, ...]
 
@@ -67,7 +67,13 @@ class Choice(Enum):
 
 
 class LogEnd(NamedTuple):
-    """Of two logs the one with the higher (last epoch, end) has all that was committed of the other."""
+    """Of two logs the one with the higher (last epoch, end) has all that was committed of the other.
+
+    It would not if a leader committed what older epochs wrote while one is remembered that wrote in a later epoch.
+
+    A log of which all was deleted has no last epoch (NO_EPOCH). What is deleted was committed, so if it ends behind
+    all that others have, they have nothing that it lacks, and they lack the offsets in between.
+    """
 
     last_epoch: int
     end_offset: int
@@ -179,8 +185,10 @@ def elected_by_log_end(
     state: PartitionState, ends: Mapping[int, LogEnd], electorate: Electorate, settings: TopicSettings
 ) -> PartitionState:
     """`ends` of all `candidates_in_doubt`, who are live."""
+    written = max((end.end_offset for end in ends.values() if end.last_epoch != NO_EPOCH), default=0)
+    emptied = {r for r, end in ends.items() if end.last_epoch == NO_EPOCH and end.end_offset > written}
     order = state.replicas
-    winner = max(candidates_in_doubt(state), key=lambda r: (ends[r], -order.index(r)))
+    winner = max(candidates_in_doubt(state), key=lambda r: (r in emptied, ends[r], -order.index(r)))
     alone = replace(state, last_known_eligible_leaders=(winner,))
     after = settled(alone, electorate, settings)
     others = _less(candidates_in_doubt(state), winner)

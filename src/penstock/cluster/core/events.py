@@ -124,6 +124,8 @@ class IsrChange(NamedTuple):
     # The version that the leader knows.
     partition_epoch: int
     isr: tuple[IsrMember, ...]
+    # Who had everything once and has not kept it: it leaves the ISR and is not eligible for having been there.
+    lost: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ class IsrWish(msgspec.Struct, frozen=True, array_like=True):
     partition_epoch: int
     # Broker and broker epoch, NO_EPOCH for those that stay.
     isr: tuple[tuple[int, int], ...]
+    # Who of the ISR and the eligible leaders must not be elected, because it has not kept everything.
+    lost: tuple[int, ...] = ()
 
 
 class AlterIsr(msgspec.Struct, frozen=True, tag="alter-isr"):

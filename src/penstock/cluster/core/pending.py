@@ -58,7 +58,12 @@ class Pending:
             self._rows.append(self._decisions[len(self._rows)](draft))
         return True
 
-    def commit(self) -> None:
+    def commit(self, view: View) -> None:
+        for place in range(self._committed, len(self._rows)):
+            key, _, node = row = self._rows[place]
+            if key is not None and node is not None:
+                # Others in the same transaction may have changed it further, and one version has one state.
+                self._rows[place] = row._replace(node=view.partition(key))
         self._committed = len(self._rows)
 
     def roll_back(self) -> None:

@@ -76,6 +76,8 @@ class View:
     def __init__(self, controller_epoch_version: int) -> None:
         """The version of the controller epoch's node as it was read together with the rest."""
         self.controller_epoch_version = controller_epoch_version
+        # False: there are topics of which nobody knows what they are, so nobody is admitted (admission.py).
+        self.is_complete = True
         self.brokers: dict[int, BrokerView] = {}
         # Brokers that may lead and be in sync.
         self.live: set[int] = set()

@@ -48,7 +48,7 @@ class Followers:
         return most is not None and end != UNKNOWN_OFFSET and self._log.end_offset - end > most
 
     def has_lost(self, follower: Follower, high_watermark: int) -> bool:
-        """Of a member: all of them had what is committed, so its disk has not kept it."""
+        """Of a member, or an eligible one: all of them had what is committed, so its disk has not kept it."""
         return UNKNOWN_OFFSET < follower.acknowledged_end < high_watermark
 
     def lags(self, follower: Follower, now_ms: int) -> bool:

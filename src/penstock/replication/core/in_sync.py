@@ -49,6 +49,8 @@ class Proposal(NamedTuple):
     isr: tuple[Member, ...]
     # Tells answers apart: of what was sent twice only the last one's counts.
     attempt: int
+    # Who had everything once and has shown that it has not any more: it must not be eligible for having been a member.
+    lost: tuple[int, ...] = ()
 
 
 class Altered(NamedTuple):
@@ -98,10 +100,10 @@ class InSync:
     def may_propose(self, now_ms: int) -> bool:
         return self._pending is None and now_ms >= self._not_before_ms
 
-    def propose(self, members: tuple[Member, ...]) -> Proposal:
+    def propose(self, members: tuple[Member, ...], lost: tuple[int, ...] = ()) -> Proposal:
         """Additions count from now on; removals not before the controller has recorded them."""
         self._attempts += 1
-        self._pending = Proposal(self.state.leader_epoch, self.version, members, self._attempts)
+        self._pending = Proposal(self.state.leader_epoch, self.version, members, self._attempts, lost)
         self.maximal |= {member.replica for member in members}
         return self._pending
 

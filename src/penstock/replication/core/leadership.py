@@ -93,8 +93,9 @@ class Leadership:
         self._acknowledged_end = acknowledged_end
         self._in_sync = InSync(recorded.state, recorded.version)
         self._followers = Followers(settings, log, live)
-        # Whether acks=all may append, and the high watermark advance.
+        # Whether acks=all may append.
         self.has_enough_in_sync = False
+        self._may_advance = False
         # No follower to wait for, none that could come.
         self._is_alone = False
         self._take_over(now_ms)
@@ -122,8 +123,8 @@ class Leadership:
 
     @property
     def others_in_sync(self) -> Set[int] | None:
-        """All who could be elected instead of this leader. None: with too small an ISR others may be, too (KIP-966)."""
-        return self._in_sync.maximal - {self.node_id} if self.has_enough_in_sync else None
+        """All who could be elected instead of this leader. None: others may be, too."""
+        return self._in_sync.maximal - {self.node_id} if self._may_advance else None
 
     def low_watermark(self) -> int:
         """Below it no live replica has anything: when DeleteRecords is done."""
@@ -155,11 +156,12 @@ class Leadership:
             return parting
         before = follower.acknowledged_end
         follower.fetched(fetch.offset, fetch.log_start, fetch.broker_epoch, self._log.end_offset, now_ms)
-        proposal = None
-        if fetch.replica not in self._in_sync.maximal:
-            if self._may_join(follower, now_ms):
-                proposal = self._propose(now_ms)
-        elif self._followers.has_lost(follower, self.high_watermark):
+        proposal, is_member = None, fetch.replica in self._in_sync.maximal
+        if not is_member and self._may_join(follower, now_ms):
+            proposal = self._propose(now_ms)
+        elif self._followers.has_lost(follower, self.high_watermark) and (
+            is_member or fetch.replica in self._in_sync.state.eligible_leaders
+        ):
             # Before anybody elects it.
             proposal = self._propose(now_ms)
         advanced = follower.acknowledged_end != before and self._advance(now_ms)
@@ -204,7 +206,11 @@ class Leadership:
         state = self._in_sync.state
         self._followers.become([replica for replica in state.replicas if replica != self.node_id], state.isr, now_ms)
         self.has_enough_in_sync = len(self._in_sync.recorded) >= state.min_insync_replicas
-        self._is_alone = not self._followers.table and self.has_enough_in_sync
+        # With too small an ISR, those who left it (KIP-966's eligible leaders) would miss something. So would one that
+        # is remembered, and may win an election by log ends with what it wrote as a leader: that counts for more than
+        # what an earlier epoch wrote and this leader would commit.
+        self._may_advance = self.has_enough_in_sync and not state.last_known_eligible_leaders
+        self._is_alone = not self._followers.table and self._may_advance
 
     def _refusal(self, fetch: FollowerFetch, follower: Follower | None) -> Refused | None:
         if fetch.leader_epoch < self.leader_epoch:
@@ -218,8 +224,7 @@ class Leadership:
         return None
 
     def _advance(self, now_ms: int) -> bool:
-        # Without this, those who left an ISR that was too small (KIP-966's eligible leaders) would miss something.
-        if not self.has_enough_in_sync:
+        if not self._may_advance:
             return False
         end = self._acknowledged_end
         maximal = self._in_sync.maximal
@@ -245,27 +250,33 @@ class Leadership:
         in_sync = self._in_sync
         if self.is_suspended or self.is_over or not in_sync.may_propose(now_ms):
             return None
-        followers = self._followers.table
+        followers, lost = self._followers.table, self._lost()
         wanted = {self.node_id}
         for replica, follower in followers.items():
             is_member = replica in in_sync.recorded
-            is_fit = not (
-                self._followers.lags(follower, now_ms) or self._followers.has_lost(follower, self.high_watermark)
-            )
-            stays = is_member and (self.is_resigning or is_fit)
-            if stays or (not is_member and self._may_join(follower, now_ms)):
+            is_fit = replica not in lost and (self.is_resigning or not self._followers.lags(follower, now_ms))
+            if is_fit if is_member else self._may_join(follower, now_ms):
                 wanted.add(replica)
         # Of what is in doubt the next version is the end, so it is asked for even if nothing else would change. It ends
         # also what the controller remembers of those who came back in doubt: this leader lives, and has everything.
         in_doubt = in_sync.doubtful or in_sync.state.last_known_eligible_leaders
-        if wanted == in_sync.recorded and not in_doubt:
+        if wanted == in_sync.recorded and not in_doubt and not lost:
             return None
         members = [
             Member(replica) if replica in in_sync.recorded else Member(replica, followers[replica].broker_epoch)
             for replica in in_sync.state.replicas
             if replica in wanted
         ]
-        return in_sync.propose(tuple(members))
+        return in_sync.propose(tuple(members), lost)
+
+    def _lost(self) -> tuple[int, ...]:
+        """Who could be elected by what is recorded, and would take back what was committed."""
+        recorded, eligible = self._in_sync.recorded, self._in_sync.state.eligible_leaders
+        return tuple(
+            replica
+            for replica, follower in self._followers.table.items()
+            if self._followers.has_lost(follower, self.high_watermark) and (replica in recorded or replica in eligible)
+        )
 
 
 def _not_a_replica(fetch: FollowerFetch) -> Refused:

@@ -1,0 +1,108 @@
+"""What a power cut left out of what was never synced: known until it is gone, whatever else happens to the log."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from tests.disk.power import PowerCutDisk
+from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, sync
+
+from penstock.config.log import LogSettings
+from penstock.errors import PenstockError
+from penstock.storage.holes import first_fresh_hole, first_hole, keep_holes
+from penstock.storage.log import Log
+
+
+def opened(disk: PowerCutDisk) -> Log:
+    return Log.open(disk, "/log", LogSettings(), now_ms=NOW_MS)
+
+
+def with_holes(disk: PowerCutDisk, *places: int, start: int = 0) -> None:
+    """Twenty records, nothing of them synced, and these are missing."""
+    log = opened(disk)
+    positions = []
+    for _ in range(20):
+        positions.append(log.size_bytes)
+        append(log, batch_of(b"x" * 40))
+    log.delete_records(start)
+    for place in places:
+        disk.damage(f"/log/{0:020d}.log", positions[place] + 30, bytes(20))
+
+
+def test_a_hole_below_the_start_does_not_hide_one_above_it() -> None:
+    disk = PowerCutDisk()
+    with_holes(disk, 3, 14, start=10)
+    log = opened(disk)
+    assert first_hole(log) == 14
+    log.delete_records(15)
+    assert first_hole(log) is None
+
+
+def test_a_log_that_starts_within_a_hole_is_cut_at_its_start() -> None:
+    disk = PowerCutDisk()
+    with_holes(disk, 2, 3, start=3)
+    log = opened(disk)
+    assert first_hole(log) == 3
+    log.truncate_to(3)
+    for each in (log, opened(disk)):
+        assert (each.start_offset, each.end_offset, first_hole(each)) == (3, 3, None)
+
+
+def test_a_hole_is_known_at_every_start_until_it_is_cut_off() -> None:
+    disk = PowerCutDisk()
+    with_holes(disk, 14, 17)
+    for seed in range(3):
+        log = opened(disk)
+        assert first_hole(log) == 14
+        log.checkpoint()
+        disk.cut_power(Random(seed))
+    again = opened(disk)
+    again.truncate_to(16)
+    assert first_hole(again) == 14
+    again.truncate_to(14)
+    append(again, batch_of(b"what was missing"))
+    again.checkpoint()
+    for each in (again, opened(disk)):
+        assert (each.end_offset, first_hole(each)) == (15, None)
+
+
+def test_damage_of_what_a_checkpoint_vouches_for_is_no_hole() -> None:
+    disk = PowerCutDisk()
+    with_holes(disk)
+    opened(disk).checkpoint()
+    disk.damage(f"/log/{0:020d}.log", 30, bytes(20))
+    log = opened(disk)
+    with pytest.raises(PenstockError):
+        bytes_at(log, 0)
+    log.checkpoint()
+    for each in (log, opened(disk)):
+        assert first_hole(each) is None
+
+
+def test_a_hole_with_which_a_replica_has_led_is_not_fresh_any_more() -> None:
+    disk = PowerCutDisk()
+    with_holes(disk, 14)
+    log = opened(disk)
+    assert first_fresh_hole(log) == 14
+    keep_holes(log)
+    disk.cut_power(Random(1))
+    again = opened(disk)
+    assert (again.end_offset, first_hole(again), first_fresh_hole(again)) == (20, 14, None)
+    again.truncate_to(14)
+    assert (first_hole(again), again.holes.kept_offset) == (None, 14)
+
+
+def test_damage_of_what_was_synced_is_no_fresh_hole_even_before_a_checkpoint_says_so() -> None:
+    disk = PowerCutDisk()
+    log = opened(disk)
+    positions = []
+    for number in range(20):
+        positions.append(log.size_bytes)
+        append(log, batch_of(b"x" * 40))
+        if number == 9:
+            sync(log)
+    for place in (4, 14):
+        disk.damage(f"/log/{0:020d}.log", positions[place] + 30, bytes(20))
+    for again in (opened(disk), opened(disk)):
+        assert (first_hole(again), first_fresh_hole(again)) == (4, 14)
