@@ -12,6 +12,7 @@ from tests.storage.transaction_model import data_batch
 
 from penstock.errors import Problem, Refused
 from penstock.later import Later
+from penstock.replication.overtaking import PATIENCE_MS
 from penstock.replication.partition import Partition
 from penstock.replication.transaction_markers import append_marker
 from penstock.replication.verification import MOST_BATCHES, MOST_BYTES, Question, Transaction, Verification
@@ -235,10 +236,55 @@ def test_no_batch_overtakes_one_that_has_to_come_again() -> None:
         leader.coordinators.answer(Problem.COORDINATOR_NOT_AVAILABLE)
         overtaking = waiting(leader.send(1))
         leader.coordinators.answer()
-        assert problem(overtaking) is Problem.OUT_OF_ORDER_SEQUENCE
+        assert problem(overtaking) is Problem.EARLIER_BATCH_MISSING
         again = waiting(leader.send(0)), waiting(leader.send(1))
         leader.coordinators.answer()
         assert [offset(each) for each in again] == [0, 1]
+
+    run(use)
+
+
+def test_of_batches_that_wait_one_that_overtakes_is_to_be_sent_again() -> None:
+    async def use(leader: Leader) -> None:
+        waiting(leader.send(0))
+        leader.coordinators.answer()
+        leader.end()
+        held = waiting(leader.send(2)), waiting(leader.send(1))
+        leader.coordinators.answer()
+        assert problem(held[0]) is Problem.EARLIER_BATCH_MISSING
+        assert offset(held[1]) == 2
+        assert isinstance(leader.send(2), Appended)
+
+    run(use)
+
+
+def test_a_transaction_of_version_2_begins_with_sequence_0_also_where_its_producer_is_not_known() -> None:
+    async def use(leader: Leader) -> None:
+        held = waiting(leader.send(1, transaction=V2)), waiting(leader.send(0, transaction=V2))
+        leader.coordinators.answer()
+        assert problem(held[0]) is Problem.EARLIER_BATCH_MISSING
+        assert offset(held[1]) == 0
+        assert isinstance(leader.send(1, transaction=V2), Appended)
+
+    run(use)
+
+
+def test_with_every_transaction_the_time_for_an_earlier_batch_to_come_begins_anew() -> None:
+    async def use(leader: Leader) -> None:
+        for epoch in range(3):
+            overtaking = waiting(leader.send(1, epoch=epoch, transaction=V2))
+            leader.coordinators.answer()
+            assert problem(overtaking) is Problem.EARLIER_BATCH_MISSING
+            waiting(leader.send(0, epoch=epoch, transaction=V2))
+            leader.coordinators.answer()
+            leader.end(epoch=epoch + 1, version=2)
+            leader.node.clock.advance(PATIENCE_MS)
+        overtaking = waiting(leader.send(1, epoch=3, transaction=V2))
+        leader.coordinators.answer()
+        leader.node.clock.advance(PATIENCE_MS)
+        missed = waiting(leader.send(1, epoch=3, transaction=V2))
+        leader.coordinators.answer()
+        assert [problem(overtaking), problem(missed)] == [Problem.EARLIER_BATCH_MISSING, Problem.OUT_OF_ORDER_SEQUENCE]
 
     run(use)
 

@@ -243,7 +243,11 @@ class TransactionsUnderFire(TransactionalLog, RuleBasedStateMachine):
             data = memoryview(bytes(piece.load()))
             if not data:
                 break
-            append_replicated(follower, data, received_batches(data), self.now_ms)
+            headers = received_batches(data)
+            if headers[0].base_offset < follower.end_offset:
+                # The leader's log starts within a batch.
+                restart_at(follower, headers[0].base_offset)
+            append_replicated(follower, data, headers, self.now_ms)
         stable_offset = follower.producer_states.transactions.last_stable_offset(follower.end_offset)
         start_offset = self.log.start_offset
         read = [

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from penstock.errors import PenstockError, Problem, Refused
 from penstock.replication.partition import Partition
+from penstock.storage.core.producer_state import ProducerEntry
 from penstock.units import SECOND_MS
 from penstock.wire.batch import BatchHeader
 
@@ -23,9 +24,13 @@ MOST_PRODUCERS = 4096
 
 
 class _Gap(NamedTuple):
-    """Behind which sequence, and since when."""
+    """Behind what, in which epoch, and since when. Sequences alone do not tell gaps apart: they begin anew with every
 
-    last_sequence: int | None
+    epoch, and under transactions of version 2 that is every transaction.
+    """
+
+    entry: ProducerEntry | None
+    producer_epoch: int
     since_ms: int
 
 
@@ -36,13 +41,13 @@ class Overtaking:
     def judge(self, partition: Partition, header: BatchHeader, error: PenstockError, now_ms: int) -> Refused:
         """What to answer to a batch that is out of order."""
         key = (partition.topic_id, partition.index, header.producer_id)
-        last_sequence = partition.log.producer_states.last_sequence(header.producer_id)
+        entry = partition.log.producer_states.find(header.producer_id)
         gap = self._gaps.get(key)
-        if gap is None or gap.last_sequence != last_sequence:
+        if gap is None or gap.entry is not entry or gap.producer_epoch != header.producer_epoch:
             self._gaps.pop(key, None)
             if len(self._gaps) >= MOST_PRODUCERS:
                 del self._gaps[next(iter(self._gaps))]
-            gap = self._gaps[key] = _Gap(last_sequence, now_ms)
+            gap = self._gaps[key] = _Gap(entry, header.producer_epoch, now_ms)
         if now_ms - gap.since_ms < PATIENCE_MS:
             return Refused(Problem.EARLIER_BATCH_MISSING, f"{error}; if that one is still on its way, try again")
         return Refused.by(error)

@@ -56,7 +56,7 @@ class Replicas:
         self._topics: dict[str, list[Partition | Refused]] = {}
         self._names: dict[UUID, str] = {}
         self._key_checks = KeyChecks()
-        self._overtaking = Overtaking()
+        self.overtaking = Overtaking()
         # When an append last failed for want of space.
         self.disk_full_ms: int | None = None
         # At the end: all that was taken is on disk.
@@ -133,7 +133,7 @@ class Replicas:
             return self._append(partition, records, header, now_ms)
         except PenstockError as error:
             if error.problem is Problem.OUT_OF_ORDER_SEQUENCE:
-                return self._overtaking.judge(partition, header, error, now_ms)
+                return self.overtaking.judge(partition, header, error, now_ms)
             return self._refused(partition, error)
 
     def append_own(self, partition: Partition, records: memoryview, header: BatchHeader) -> Appended | Refused:
@@ -145,6 +145,8 @@ class Replicas:
         try:
             return self._append(partition, records, header, now_ms)
         except PenstockError as error:
+            if error.problem is Problem.OUT_OF_ORDER_SEQUENCE:
+                return self.overtaking.judge(partition, header, error, now_ms)
             return self._refused(partition, error)
 
     def _append(self, partition: Partition, records: memoryview, header: BatchHeader, now_ms: int) -> Appended:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from penstock.clock import Clock
-from penstock.errors import Problem, Refused
+from penstock.errors import PenstockError, Problem, Refused
 from penstock.later import Later
 from penstock.replication.partition import NOT_LEADING, Partition
 from penstock.replication.replicas import Replicas
@@ -168,12 +168,24 @@ class Verification:
         del self._queues[partition, question]
         self.waiting_bytes -= sum(max(len(waiting.records), _LEAST_BYTES) for waiting in queue.batches)
         if refused is None:
-            results = [self._replicas.append_own(partition, each.records, each.header) for each in queue.batches]
+            results = [self._append(partition, question, each) for each in queue.batches]
         else:
             results = [self._refused(partition, each.header, refused) for each in queue.batches]
         # All of them first: whoever is told may send the next at once.
         for waiting, result in zip(queue.batches, results, strict=True):
             waiting.outcome.complete(result)
+
+    def _append(self, partition: Partition, question: Question, waiting: _Waiting) -> Appended | Refused:
+        """Elsewhere a producer that is not known may begin anywhere. Under version 2 its sequences begin anew with every
+
+        transaction, so that what does not begin with 0 has overtaken what does.
+        """
+        header, sequence = waiting.header, waiting.header.base_sequence
+        if question.adds and sequence and partition.log.producer_states.find(header.producer_id) is None:
+            text = f"producer {header.producer_id} begins a transaction with sequence {sequence}, not 0"
+            error = PenstockError(Problem.OUT_OF_ORDER_SEQUENCE, text)
+            return self._replicas.overtaking.judge(partition, header, error, self._clock.now_ms())
+        return self._replicas.append_own(partition, waiting.records, header)
 
     def _refused(self, partition: Partition, header: BatchHeader, refused: Refused) -> Appended | Refused:
         """In the words that a producer expects."""

@@ -91,11 +91,6 @@ class ProducerStates:
     def entries(self) -> list[ProducerEntry]:
         return list(self._entries.values())
 
-    def last_sequence(self, producer_id: int) -> int | None:
-        """None: nothing is known of the producer."""
-        entry = self._entries.get(producer_id)
-        return None if entry is None else entry.last_sequence
-
     def check(self, header: BatchHeader) -> ProducedBatch | None:
         """None: append it. Otherwise the batch of which this is a repetition. Raises PenstockError."""
         entry = self._entries.get(header.producer_id)
