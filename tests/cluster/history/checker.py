@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from tests.cluster.history import agreement, groups, values
+from tests.cluster.history import agreement, groups, transactions, values
 from tests.cluster.history.events import AnyEvent
 from tests.cluster.history.history import Finding, History
 
@@ -28,6 +28,12 @@ CHECKS: tuple[Callable[[History], Iterator[Finding]], ...] = (
     agreement.log_broken,
     groups.commit_went_back,
     groups.two_owners,
+    transactions.lost,
+    transactions.input_lost,
+    transactions.aborted_read,
+    transactions.torn,
+    transactions.done_twice,
+    transactions.precommitted,
 )
 
 

@@ -30,6 +30,9 @@ class Sent(AtPartition, frozen=True, kw_only=True, tag="sent", gc=False):
     # Of an idempotent producer: however often it was sent on the wire, it may be there once only.
     idempotent: bool = True
     key: str | None = None
+    # Which transaction it is in, and which value it was made of; "" for one that is in none, or made of nothing.
+    transaction: str = ""
+    source: str = ""
 
 
 class Acked(AtPartition, frozen=True, kw_only=True, tag="acked", gc=False):
@@ -64,6 +67,21 @@ class Read(AtPartition, frozen=True, kw_only=True, tag="read", gc=False):
     group: str = ""
     # Which broker it came from, where that is known.
     replica: int | None = None
+    # At read_committed
+    committed_only: bool = False
+
+
+class CommitBegun(Event, frozen=True, kw_only=True, tag="commit-begun", gc=False):
+    """The producer is about to ask for it. A transaction without it can end in one way only."""
+
+    transaction: str
+
+
+class TransactionEnded(Event, frozen=True, kw_only=True, tag="transaction-ended", gc=False):
+    """As its producer was told. Of one whose commit was begun and never answered both ends are right."""
+
+    transaction: str
+    committed: bool
 
 
 class EndSeen(AtPartition, frozen=True, kw_only=True, tag="end-seen", gc=False):
@@ -165,6 +183,8 @@ AnyEvent: TypeAlias = (
     | Failed
     | Unknown
     | Read
+    | CommitBegun
+    | TransactionEnded
     | EndSeen
     | Drained
     | Committed
