@@ -176,7 +176,7 @@ class Verification:
             waiting.outcome.complete(result)
 
     def _append(self, partition: Partition, question: Question, waiting: _Waiting) -> Appended | Refused:
-        """Elsewhere a producer that is not known may begin anywhere. Under version 2 its sequences begin anew with every
+        """Else a producer that is not known may begin anywhere. Under version 2 sequences begin anew with every
 
         transaction, so that what does not begin with 0 has overtaken what does.
         """
