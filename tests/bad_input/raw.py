@@ -59,13 +59,7 @@ class RawConnection:
 
     def receive(self, request: RequestPayload, correlation_id: int) -> Any:
         """The decoded answer to `request`; fails when another answer comes first."""
-        frame = self.receive_frame()
-        response_type = load_response_from_request(request)
-        header, header_size = entity_reader(response_type.__header_schema__)(frame, 0)
-        assert header.correlation_id == correlation_id
-        response, response_size = entity_reader(response_type)(frame, header_size)
-        assert header_size + response_size == len(frame), "bytes left over behind the answer"
-        return response
+        return answer_in(self.receive_frame(), request, correlation_id)
 
     def ask(self, request: RequestPayload) -> Any:
         return self.receive(request, self.send(request))
@@ -91,6 +85,15 @@ class RawConnection:
                 raise ConnectionClosed(f"closed {size - len(data)} bytes short of {size}")
             data += chunk
         return bytes(data)
+
+
+def answer_in(frame: bytes, request: RequestPayload, correlation_id: int) -> Any:
+    response_type = load_response_from_request(request)
+    header, header_size = entity_reader(response_type.__header_schema__)(frame, 0)
+    assert header.correlation_id == correlation_id
+    response, response_size = entity_reader(response_type)(frame, header_size)
+    assert header_size + response_size == len(frame), "bytes left over behind the answer"
+    return response
 
 
 def packed(request: RequestPayload, correlation_id: int, client_id: str = "raw") -> bytes:

@@ -1,4 +1,4 @@
-"""The way between a Kafka client and a node, which may keep a request or its answer."""
+"""The way between a Kafka client and a node, which may keep a request or its answer, or bring a request late."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -32,10 +33,28 @@ class Fate(NamedTuple):
     answer: bytes
 
 
+class Late:
+    """Of a request: its client finds the connection broken, and the node has it still, with the request on its way.
+
+    The test lets it go on, and hears what it was answered.
+    """
+
+    def __init__(self) -> None:
+        self.is_held = threading.Event()
+        self.may_arrive: Future[None] = Future()
+        # Without its length; None: the node hung up.
+        self.answer: Future[bytes | None] = Future()
+
+    def arrive(self) -> bytes | None:
+        assert not self.answer.done(), "the connection is open"
+        self.may_arrive.set_result(None)
+        return self.answer.result(10)
+
+
 class Link:
     """`fate` says what becomes of a request; None: nothing special. The port is known before there is a node."""
 
-    def __init__(self, fate: Callable[[Frame], Fate | None]) -> None:
+    def __init__(self, fate: Callable[[Frame], Fate | Late | None]) -> None:
         self._fate = fate
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
@@ -45,6 +64,7 @@ class Link:
         self._kept: set[tuple[int, int]] = set()
         self._awaited: set[tuple[int, int]] = set()
         self._held: dict[int, list[bytes]] = {}
+        self._late: dict[int, tuple[int, Late]] = {}
 
     @contextmanager
     def leading_to(self, bootstrap: str) -> Iterator[None]:
@@ -79,6 +99,9 @@ class Link:
         except (asyncio.IncompleteReadError, ConnectionError):
             to_client.close()
             to_node.close()
+        _, late = self._late.pop(id(to_client), (0, None))
+        if late is not None and not late.answer.done():
+            late.answer.set_result(None)
 
     async def _there(
         self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter, to_node: asyncio.StreamWriter
@@ -89,6 +112,13 @@ class Link:
             # Flexible versions have tagged fields behind the client's id.
             body_start = 10 + max(0, id_size) + (api_key == PRODUCE and version >= 9)
             fate = self._fate(Frame(api_key, version, correlation_id, content, body_start))
+            if isinstance(fate, Late):
+                self._late[id(to_client)] = correlation_id, fate
+                to_client.close()
+                fate.is_held.set()
+                await asyncio.wrap_future(fate.may_arrive)
+                to_node.write(struct.pack(">i", len(content)) + content)
+                return
             if fate is not None:
                 self._held.setdefault(id(to_client), []).append(fate.answer)
                 self._kept.add((id(to_client), correlation_id))
@@ -101,6 +131,11 @@ class Link:
         while True:
             content = await _content(node)
             place = (id(to_client), struct.unpack_from(">i", content)[0])
+            if place[0] in self._late:
+                correlation_id, late = self._late[place[0]]
+                if place[1] == correlation_id:
+                    late.answer.set_result(content)
+                continue
             if place not in self._kept:
                 to_client.write(struct.pack(">i", len(content)) + content)
             if place in self._awaited:

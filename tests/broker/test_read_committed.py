@@ -16,7 +16,7 @@ from tests.storage.transaction_model import data_batch
 
 from penstock.broker.api import Caller
 from penstock.broker.apis.describe_producers import DescribeProducers
-from penstock.broker.apis.fetch import Fetch
+from penstock.broker.apis.fetch import ENOUGH_BYTES, Fetch
 from penstock.broker.apis.list_offsets import ListOffsets
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.reply_memory import ReplyMemory
@@ -46,8 +46,8 @@ def run(life: Callable[[World, Partition], Awaitable[None]]) -> None:
     asyncio.run(whole_life())
 
 
-def write(partition: Partition, producer_id: int, sequence: int) -> Appended:
-    batch = data_batch([(b"k", b"x")], producer_id, 0, sequence, is_transactional=True)
+def write(partition: Partition, producer_id: int, sequence: int, size_bytes: int = 1) -> Appended:
+    batch = data_batch([(b"k", bytes(size_bytes))], producer_id, 0, sequence, is_transactional=True)
     return partition.append(batch, read_header(batch), 0)
 
 
@@ -63,10 +63,10 @@ def fetcher(node: World) -> Fetch:
     return Fetch(node.replicas, image, FetchSessions(), ReplyMemory(100 * MIB), throttles, node.pool, node.clock)
 
 
-def request(offset: int, isolation_level: int, *, max_wait_ms: int = 0) -> FetchRequest:
-    row = PartitionFetch(0, 0, offset, -1, -1, MIB)
+def request(offset: int, isolation_level: int, *, max_wait_ms: int = 0, max_bytes: int = MIB) -> FetchRequest:
+    row = PartitionFetch(0, 0, offset, -1, -1, max_bytes)
     topics = [TopicFetch("", topic_id("orders"), [row])]
-    return FetchRequest(CONSUMER, -1, max_wait_ms, 1, MIB, isolation_level, 0, -1, topics, [], "", None)
+    return FetchRequest(CONSUMER, -1, max_wait_ms, 1, max_bytes, isolation_level, 0, -1, topics, [], "", None)
 
 
 def answer_in(response: FetchResponse | Later[FetchResponse]) -> PartitionFetched:
@@ -102,6 +102,26 @@ def test_a_fetch_reads_to_the_last_stable_offset_and_names_what_was_aborted() ->
         assert committed.aborted_transactions == [AbortedTransaction(1, 0)]
         behind = answer_in(fetch.start(request(3, READ_COMMITTED), CALLER))
         assert (list(behind.records), behind.aborted_transactions, behind.last_stable_offset) == ([], [], 3)
+
+    run(life)
+
+
+def test_an_answer_that_is_cut_names_what_was_aborted_in_it_and_nothing_behind_it() -> None:
+    async def life(node: World, partition: Partition) -> None:
+        fetch = fetcher(node)
+        write(partition, 1, 0)
+        end(node, partition, 1, commit=False)
+        for sequence in range(3):
+            write(partition, 2, sequence, ENOUGH_BYTES * 2 // 5)
+        end(node, partition, 2, commit=False)
+        write(partition, 3, 0)
+        end(node, partition, 3, commit=False)
+        first = answer_in(fetch.start(request(0, READ_COMMITTED, max_bytes=50 * MIB), CALLER))
+        assert base_offsets(first.records) == [0, 1, 2, 3]
+        assert first.aborted_transactions == [AbortedTransaction(1, 0), AbortedTransaction(2, 2)]
+        second = answer_in(fetch.start(request(4, READ_COMMITTED, max_bytes=50 * MIB), CALLER))
+        assert base_offsets(second.records) == [4, 5, 6, 7]
+        assert second.aborted_transactions == [AbortedTransaction(2, 2), AbortedTransaction(3, 6)]
 
     run(life)
 

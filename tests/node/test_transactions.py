@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -30,54 +29,11 @@ from kio.static.primitive import i8, i16, i32, i64
 from tests.bad_input import requests
 from tests.bad_input.raw import RawConnection
 from tests.interop.waiting import eventually
+from tests.transactions.node_client import Client
 from tests.transactions.raw_client import RawProducer, code_of, find_coordinator, init, initialised
 
 import penstock.testing
 from penstock.testing.node import TestNode
-
-numbers = itertools.count()
-
-
-class Client:
-    def __init__(self, node: TestNode) -> None:
-        self.node = node
-        self.connection = RawConnection(node.bootstrap)
-
-    def ask(self, request: Any) -> Any:
-        return self.connection.ask(request)
-
-    def topic(self, partitions: int = 1) -> str:
-        name = f"topic-{next(numbers)}"
-        assert self.ask(requests.create_topic(name, partitions)).topics[0].error_code is ErrorCode.none
-        return name
-
-    def produce(self, producer: RawProducer, topic: str, sequence: int, value: bytes = b"x", **more: int) -> ErrorCode:
-        return code_of(self.ask(producer.produce(topic, sequence, value, now_ms=self.node.now_ms(), **more)))
-
-    def begun(self, name: str, topic: str, version: int) -> RawProducer:
-        """With a record in the topic."""
-        producer = initialised(self.connection, name, version)
-        if version == 1:
-            assert code_of(self.ask(producer.add(topic, 0))) is ErrorCode.none
-        assert self.produce(producer, topic, 0) is ErrorCode.none
-        return producer
-
-    def state(self, name: str) -> str:
-        rows = self.ask(ListTransactionsRequest()).transaction_states
-        (state,) = [row.transaction_state for row in rows if row.transactional_id == name]
-        return str(state)
-
-    def offsets(self, topic: str) -> tuple[int, int]:
-        """The last stable offset and the high watermark."""
-        (row,) = self.ask(requests.fetch(topic)).responses[0].partitions
-        return row.last_stable_offset, row.high_watermark
-
-    def until_stable(self, topic: str) -> None:
-        def is_stable() -> bool:
-            stable_offset, high_watermark = self.offsets(topic)
-            return stable_offset == high_watermark
-
-        eventually(is_stable, "nothing is open")
 
 
 @pytest.fixture(scope="module")
