@@ -69,6 +69,10 @@ class Produce:
             return _refused_whole(request.request, ErrorCode.unsupported_version)
         if request.acks not in (ACKS_ALL, ACKS_NONE, 1):
             return _refused_whole(request, ErrorCode.invalid_required_acks)
+        if (giving_way := self._replicas.giving_way.under_way) is not None:
+            return giving_way.map(
+                lambda _: self._with_leaders(_refused_whole(request, ErrorCode.not_leader_or_follower))
+            )
         if isinstance(request, OneBatch):
             return self._append_one(request, caller)
         if request.transactional_id is not None:
