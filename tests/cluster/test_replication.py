@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from tests.cluster.brokers import WAIT_S, Brokers, created, eventually
 
@@ -102,6 +104,39 @@ def test_what_was_acknowledged_is_there_after_its_leader_stopped(brokers: Broker
         eventually(
             lambda topic=topic: all(isr == {1, 2, 3} for _, _, isr in brokers.partitions(1, topic).values())  # type: ignore[misc]
         )
+
+
+def test_a_leader_that_stops_leaves_nothing_behind_that_it_acknowledged_alone(brokers: Brokers) -> None:
+    created(brokers.admin(1), NewTopic("alone", 1, 3))
+    acknowledged: list[bytes] = []
+    stopped = threading.Event()
+
+    def send() -> None:
+        producer = Producer({"bootstrap.servers": bootstrap(brokers), "acks": 1, "linger.ms": 0})
+        numbers = itertools.count()
+        while not stopped.is_set():
+            for number in itertools.islice(numbers, 20):
+                producer.produce("alone", b"%d" % number, on_delivery=note)
+            producer.poll(0.001)
+        assert producer.flush(WAIT_S) == 0
+
+    def note(error: object, message: Message) -> None:
+        if error is None:
+            acknowledged.append(message.value() or b"")
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    eventually(lambda: len(acknowledged) > 500)
+    leader = brokers.partitions(1, "alone")[0][0]
+    brokers.stop(leader)
+    stopped.set()
+    sending.join()
+    reader = Consumer({"bootstrap.servers": bootstrap(brokers), "group.id": "readers"})
+    _, end = reader.get_watermark_offsets(TopicPartition("alone", 0), timeout=WAIT_S)
+    reader.close()
+    missing = set(acknowledged) - set(consume(brokers, "alone", end, 1))
+    assert not missing, f"{len(missing)} of {len(acknowledged)}, e.g. {sorted(missing)[:3]!r}"
+    brokers.start(leader)
 
 
 def test_a_group_goes_on_where_it_was_when_its_coordinator_has_stopped(brokers: Brokers) -> None:

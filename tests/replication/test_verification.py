@@ -215,6 +215,21 @@ def test_whoever_has_led_anew_since_then_lets_nothing_in() -> None:
     run(use)
 
 
+def test_a_leader_that_gives_way_lets_in_nothing_that_has_waited_and_says_so_when_others_lead() -> None:
+    async def use(leader: Leader) -> None:
+        held = waiting(leader.send(0))
+        giving_way = leader.node.replicas.giving_way
+        await giving_way.begin()
+        leader.coordinators.answer()
+        assert not held.done, "who is sent away now comes back, because nobody else leads yet"
+        giving_way.end()
+        assert problem(held) is Problem.NOT_LEADER
+        assert leader.partition.log.end_offset == 0
+        assert leader.verification.waiting_bytes == 0
+
+    run(use)
+
+
 def test_refusals_are_in_the_words_of_producers() -> None:
     async def use(leader: Leader) -> None:
         for said, told in {

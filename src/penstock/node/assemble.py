@@ -179,7 +179,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         kafka = await stack.enter_async_context(listen(listener, gate, connections))
         stack.push_async_callback(_calm, cluster, connections)
         registration = registration_of(settings, kafka, joined.directory_id, last_stop)
-        await stack.enter_async_context(cluster.joined(registration))
+        await stack.enter_async_context(cluster.joined(registration, replicas.giving_way))
         gate.open()
         health.watch("cluster", lambda: cluster.trouble)
         health.ready("broker")

@@ -40,6 +40,7 @@ from penstock.coordination.paths import Registration
 from penstock.errors import PenstockError, Problem
 from penstock.later import Later, gather
 from penstock.node.last_stop import LastStop
+from penstock.replication.giving_way import GivingWay
 from penstock.rpc.core.unanswered import Unanswered
 from penstock.rpc.peers import Peers, Purpose
 
@@ -104,7 +105,7 @@ class ClusterNode:
         return "not admitted to the cluster: the session with the coordination store is over, or there is no controller"
 
     @asynccontextmanager
-    async def joined(self, registration: Registration) -> AsyncIterator[None]:
+    async def joined(self, registration: Registration, giving_way: GivingWay) -> AsyncIterator[None]:
         """Registered, admitted and a candidate for the controller while the block lasts. What it leads, it leads when
 
         the block begins; what others can lead is theirs when it ends.
@@ -113,7 +114,7 @@ class ClusterNode:
             await self.member.start(registration)
             await self._admitted()
             yield
-            await self._hand_over()
+            await self._hand_over(giving_way)
             # Whoever takes the office next does not know that this broker is stopping: it must not be seen fetching.
             self.peers.close()
         finally:
@@ -133,7 +134,7 @@ class ClusterNode:
         except TimeoutError:
             raise PenstockError(Problem.STORE_UNAVAILABLE, _NOT_ADMITTED) from None
 
-    async def _hand_over(self) -> None:
+    async def _hand_over(self, giving_way: GivingWay) -> None:
         """Others lead what this broker led, as far as they can, before it stops to serve; within bounds."""
         timeout_ms = self._settings.controller.controlled_shutdown_ms
         led = self._led()
@@ -144,11 +145,14 @@ class ClusterNode:
             return
         try:
             async with asyncio.timeout(timeout_ms / 1000):
+                await giving_way.begin()
                 while (refused := (reply := await self._stop_leading(timeout_ms)).refusal) is not None:
+                    giving_way.end()
                     logger.warning("node.stop.not.handed.over", extra={"why": refused.text})
                     if refused.problem is Problem.STALE_BROKER_EPOCH:
                         return
                     await asyncio.sleep(0.1)
+                    await giving_way.begin()
                 if (controller := self.controller) is not None:
                     await controller.publisher.told().wait()
                 await self.metadata.settled().wait()
@@ -158,6 +162,8 @@ class ClusterNode:
                 self.has_handed_over = led > 0
         except TimeoutError:
             logger.warning("node.stop.not.handed.over", extra={"why": f"it took longer than {timeout_ms} ms"})
+        finally:
+            giving_way.end()
 
     def _led(self) -> int:
         return sum(row.leader == self.node_id for topic in self.image.topics() for row in topic.partitions)

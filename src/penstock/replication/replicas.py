@@ -17,6 +17,7 @@ from penstock.cluster.core.image import INTERNAL_TOPICS, TopicImage
 from penstock.disk.interface import Space
 from penstock.errors import PenstockError, Problem, Refused
 from penstock.replication.flusher import Flusher
+from penstock.replication.giving_way import GivingWay
 from penstock.replication.key_checks import KeyChecks
 from penstock.replication.local_logs import LocalLogs
 from penstock.replication.overtaking import Overtaking
@@ -57,6 +58,7 @@ class Replicas:
         self._names: dict[UUID, str] = {}
         self._key_checks = KeyChecks()
         self.overtaking = Overtaking()
+        self.giving_way = GivingWay(self._all)
         # When an append last failed for want of space.
         self.disk_full_ms: int | None = None
         # At the end: all that was taken is on disk.

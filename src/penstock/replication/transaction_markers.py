@@ -28,7 +28,7 @@ def append_marker(
     appended again and ends nothing: that of an earlier leader may have got lost, and only what is committed here says
     that this broker leads still. Refused: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED for one that is late.
     """
-    if partition.leadership is None:
+    if partition.leadership is None or replicas.giving_way.under_way is not None:
         return NOT_LEADING
     try:
         partition.log.producer_states.check_marker(producer_id, epoch, coordinator_epoch, version)

@@ -154,6 +154,10 @@ class Verification:
         asked.when_done(lambda done: self._answered(partition, question, queue, done.result()))
 
     def _answered(self, partition: Partition, question: Question, queue: _Queue, refused: Refused | None) -> None:
+        if refused is None and (giving_way := self._replicas.giving_way.under_way) is not None:
+            # Others lead soon, with what has been taken before.
+            giving_way.when_done(lambda _: self._answered(partition, question, queue, NOT_LEADING))
+            return
         if refused is None:
             now = _guard(partition, question.producer_id)
             if partition.leadership is None or now.leader_epoch != queue.guard.leader_epoch:

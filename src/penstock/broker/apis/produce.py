@@ -90,21 +90,23 @@ class Produce:
     def start(
         self, request: OneBatch | ProduceRequest | InTransaction | TooOld, caller: Caller
     ) -> Produced | Later[Produced | None] | None:
-        if isinstance(request, OneBatch):
-            if request.acks in _ACKS:
-                return self._append_one(request, caller)
-            return _refused_whole(request, ErrorCode.invalid_required_acks)
         if isinstance(request, TooOld):
             return _refused_whole(request.request, ErrorCode.unsupported_version)
-        if isinstance(request, InTransaction):
-            return self._append_many(request.request, caller, request)
-        return self._append_many(request, caller, None)
+        transaction = request if isinstance(request, InTransaction) else None
+        content = request.request if isinstance(request, InTransaction) else request
+        if content.acks not in _ACKS:
+            return _refused_whole(content, ErrorCode.invalid_required_acks)
+        if (giving_way := self._replicas.giving_way.under_way) is not None:
+            return giving_way.map(
+                lambda _: self._with_leaders(_refused_whole(content, ErrorCode.not_leader_or_follower))
+            )
+        if isinstance(content, OneBatch):
+            return self._append_one(content, caller)
+        return self._append_many(content, caller, transaction)
 
     def _append_many(
         self, request: ProduceRequest, caller: Caller, transaction: InTransaction | None
     ) -> Produced | Later[Produced | None] | None:
-        if request.acks not in _ACKS:
-            return _refused_whole(request, ErrorCode.invalid_required_acks)
         deadline_ms = self._deadline_ms(request)
         uncommitted: list[_Uncommitted] = []
         response = ProduceResponse(
