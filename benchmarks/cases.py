@@ -10,6 +10,7 @@ from benchmarks.load.job import Job
 from benchmarks.load.latency import Latency
 from benchmarks.load.produce import Produce, Single
 from benchmarks.load.read import FanOut, Read
+from benchmarks.load.transactions import Transactions
 from benchmarks.peers.broker import Durability
 
 # Measured by the runner itself: from the launch of a process to its first acknowledged message.
@@ -25,7 +26,7 @@ class Case:
     job: Job
     partitions: int = 1
     # Run once per broker before the rounds, for workloads that need a full topic.
-    fill: Produce | None = None
+    fill: Produce | Transactions | None = None
 
     @property
     def topic(self) -> str:
@@ -44,6 +45,7 @@ class Scale:
     connection_messages: int
     fan_out_messages: int
     latency_s: float
+    transactions: int
     warm_bytes: int
     warm_requests: int
     rounds: int
@@ -58,6 +60,7 @@ FULL = Scale(
     connection_messages=150_000,
     fan_out_messages=150_000,
     latency_s=8,
+    transactions=1_000,
     warm_bytes=1_500_000_000,
     warm_requests=60_000,
     rounds=7,
@@ -71,11 +74,14 @@ QUICK = Scale(
     connection_messages=50_000,
     fan_out_messages=50_000,
     latency_s=2,
+    transactions=200,
     warm_bytes=200_000_000,
     warm_requests=8_000,
     rounds=1,
 )
 RATES_PER_S = (1_000, 5_000, 10_000)
+# As a stream processor writes them: 1 MB each, one of twenty aborted.
+_BULK_MESSAGES, _BULK_ABORTED_PERCENT = 1_000, 5
 
 
 def all_cases(scale: Scale) -> list[Case]:
@@ -122,22 +128,26 @@ def _os_cases(scale: Scale) -> Iterator[Case]:
     for partitions in (1, 16):
         fill = Produce(messages=read)
         yield Case(f"catch-up-1k-p{partitions}", Durability.OS, Read(messages=read), partitions, fill)
+        yield _committed_catch_up_case(read, partitions)
     yield Case("single-16", Durability.OS, Single(messages=scale.single_messages), 16)
     yield Case("single-16-in-turn", Durability.OS, Single(messages=scale.single_messages, in_flight=1), 16)
     active = scale.connection_messages
     yield Case("connections-100", Durability.OS, Connections(messages=active), 16)
     yield Case("connections-100-idle-1000", Durability.OS, Connections(messages=active, idle=1000), 16)
     yield Case("fan-out-5", Durability.OS, FanOut(messages=scale.fan_out_messages), 16)
+    yield _transactions_case(Durability.OS, scale)
     yield from _latency_cases(Durability.OS, RATES_PER_S, scale)
 
 
 def _fsync_cases(scale: Scale) -> Iterator[Case]:
     yield from _synced_produce_cases(Durability.FSYNC, scale)
+    yield _transactions_case(Durability.FSYNC, scale)
     yield from _latency_cases(Durability.FSYNC, RATES_PER_S[:1], scale)
 
 
 def _default_cases(scale: Scale) -> Iterator[Case]:
     yield from _synced_produce_cases(Durability.DEFAULT, scale)
+    yield _transactions_case(Durability.DEFAULT, scale)
     yield from _latency_cases(Durability.DEFAULT, RATES_PER_S[:1], scale)
 
 
@@ -147,6 +157,7 @@ def _replicated_cases(durability: Durability, produce_bytes: int, scale: Scale) 
         yield Case(f"produce-1k-acks-all-p{partitions}", durability, bulk, partitions)
     single = Single(messages=scale.single_messages // 2, acks="all")
     yield Case("single-16-acks-all", durability, single, 16)
+    yield _transactions_case(durability, scale)
     yield from _latency_cases(durability, RATES_PER_S[:1], scale)
 
 
@@ -157,6 +168,21 @@ def _synced_produce_cases(durability: Durability, scale: Scale) -> Iterator[Case
     for name, in_flight in (("single-16-acks-all", 5), ("single-16-acks-all-in-turn", 1)):
         job = Single(messages=scale.single_messages // 2, acks="all", in_flight=in_flight)
         yield Case(name, durability, job, 16)
+
+
+def _transactions_case(durability: Durability, scale: Scale) -> Case:
+    job = Transactions(transactions=scale.transactions)
+    # Not for what it writes: the general warm-up has no transactions in it.
+    return Case("transactions", durability, job, partitions=4, fill=job)
+
+
+def _committed_catch_up_case(messages: int, partitions: int) -> Case:
+    """What was aborted has to be read past, and is not counted."""
+    fill = Transactions(
+        transactions=messages // _BULK_MESSAGES, messages_each=_BULK_MESSAGES, aborted_percent=_BULK_ABORTED_PERCENT
+    )
+    read = Read(messages=fill.committed_messages())
+    return Case(f"catch-up-1k-committed-p{partitions}", Durability.OS, read, partitions, fill)
 
 
 def _latency_cases(durability: Durability, rates_per_s: Sequence[int], scale: Scale) -> Iterator[Case]:

@@ -15,7 +15,10 @@ from rich.table import Table
 _COLUMNS = ("workload", "metric", "Penstock", "Apache Kafka", "ratio")
 _TARGET_COLUMNS = ("workload", "metric", "Penstock", "beside", "ratio", "target", "verdict")
 # What a terminal shows; the files have every metric.
-HEADLINES = ("messages/s", "p50 ms", "p99 ms", "p99.9 ms", "broker CPU-s/GB", "start to first ack s", "peak RSS MB")
+HEADLINES = (
+    *("messages/s", "transactions/s", "p50 ms", "p99 ms", "p99.9 ms", "broker CPU-s/GB", "broker CPU-ms/transaction"),
+    *("start to first ack s", "peak RSS MB"),
+)
 _STYLES = {"met": "green", "fell short": "red"}
 
 

@@ -45,7 +45,11 @@ def metrics_of(outcome: Outcome) -> dict[str, float]:
     size_gb = outcome.messages * outcome.message_bytes / _GB
     millions = outcome.messages / _MILLION
     metrics = {f"{name} ms": value for name, value in outcome.latency_ms.items()}
-    if not metrics:
+    if outcome.transactions:
+        metrics["transactions/s"] = outcome.transactions / outcome.elapsed_s
+        metrics["broker CPU-ms/transaction"] = 1000 * outcome.broker_cpu_s / outcome.transactions
+        metrics["generator CPU-ms/transaction"] = 1000 * outcome.generator_cpu_s / outcome.transactions
+    elif not metrics:
         metrics["messages/s"] = outcome.messages / outcome.elapsed_s
         metrics["MB/s"] = size_gb * 1000 / outcome.elapsed_s
     metrics["broker CPU-s/GB"] = outcome.broker_cpu_s / size_gb

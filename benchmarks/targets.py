@@ -55,6 +55,7 @@ class Verdict:
 TARGETS = (
     Target("os", "produce-1k-*", "MB/s", 1.2, at_least=True),
     Target("os", "catch-up-1k-*", "MB/s", 1.0, at_least=True),
+    Target("os", "transactions", "transactions/s", 0.8, at_least=True),
     Target("os", "single-16", "messages/s", 1.5, at_least=True),
     Target("os", "latency-1000", "p50 ms", 1.0, at_least=False),
     Target("os", "latency-1000", "p99 ms", 1.25, at_least=False),
@@ -67,6 +68,7 @@ TARGETS = (
     Target("os", "partitions-1000", "messages/s", 0.9, at_least=True, beside="produce-1k-acks-1-p16"),
     Target("fsync", "produce-1k-acks-all-*", "MB/s", 3.0, at_least=True),
     Target("fsync", "single-16-acks-all", "messages/s", 3.0, at_least=True),
+    Target("fsync", "transactions", "transactions/s", 0.8, at_least=True),
     Target("rf3-os", "produce-1k-acks-all-*", "MB/s", 0.8, at_least=True),
     Target("rf3-os", "single-16-acks-all", "messages/s", 0.8, at_least=True),
     Target("rf3-os", "produce-1k-acks-all-*", "broker CPU-s/GB", 1.0, at_least=False),

@@ -14,9 +14,10 @@ from benchmarks.load.job import LoadFailed
 from benchmarks.load.latency import Latency
 from benchmarks.load.produce import Produce, Single
 from benchmarks.load.read import FanOut, Read
+from benchmarks.load.transactions import Transactions
 from confluent_kafka import KafkaException
 
-AnyJob = Produce | Single | Read | FanOut | Latency | Connections
+AnyJob = Produce | Single | Read | FanOut | Latency | Connections | Transactions
 
 
 def main() -> int:

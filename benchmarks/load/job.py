@@ -29,6 +29,8 @@ class Outcome(msgspec.Struct, frozen=True):
     elsewhere_cpu_s: float
     latency_ms: dict[str, float] = {}
     coordinator_cpu_s: float = 0.0
+    # Where the job writes in transactions: how many ended.
+    transactions: int = 0
 
 
 class Job(msgspec.Struct, kw_only=True, frozen=True):
@@ -74,7 +76,7 @@ class Meter:
         self._coordinator_cpu_s += usage.cpu_s(*self._job.coordinator_pids)
         self._machine_cpu_s += usage.machine_cpu_s()
 
-    def outcome(self, messages: int, latency_ms: dict[str, float] | None = None) -> Outcome:
+    def outcome(self, messages: int, latency_ms: dict[str, float] | None = None, transactions: int = 0) -> Outcome:
         return Outcome(
             messages=messages,
             message_bytes=self._job.message_bytes,
@@ -86,4 +88,5 @@ class Meter:
             ),
             latency_ms=latency_ms or {},
             coordinator_cpu_s=self._coordinator_cpu_s,
+            transactions=transactions,
         )

@@ -113,6 +113,8 @@ def new_consumer(job: Job, group_id: str) -> Consumer:
             "group.id": group_id,
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
+            # As librdkafka has it unless told otherwise.
+            "isolation.level": "read_committed",
             "log_level": 3,
         }
     )
