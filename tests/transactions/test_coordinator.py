@@ -7,12 +7,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
+from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
+from kio.schema.errors import ErrorCode
+from kio.schema.types import ProducerId, TopicName, TransactionalId
+from kio.static.primitive import i16, i32
 from msgspec.structs import replace
 from tests.cluster.running import Cluster, cluster
 from tests.disk.power import PowerCutDisk
 from tests.transactions.leaders import Leaders, ProducerIds
 
+from penstock.broker.api import Caller
+from penstock.broker.apis.add_partitions_to_txn import AddPartitionsToTxn
 from penstock.errors import Problem, Refused
+from penstock.later import Later
 from penstock.replication.machine import RELOAD_DELAY_MS
 from penstock.replication.machines import Ground
 from penstock.transactions.coordinator import TRANSACTIONS_TOPIC, Transactions
@@ -27,7 +35,9 @@ from penstock.transactions.core.events import (
 from penstock.transactions.core.limits import TransactionLimits
 from penstock.transactions.core.machine import TransactionsMachine
 from penstock.transactions.core.transaction import Producer, TopicPartitions
+from penstock.transactions.finishing import LONGEST_MS
 from penstock.transactions.markers import GONE_AFTER_MS, Markers
+from penstock.wire.lifts.add_partitions_to_txn import AddPartitionsToTxnRequest
 
 
 @dataclass
@@ -54,6 +64,31 @@ class Serving:
         answer = await self.transactions.renew(EndTransaction(name, producer, True, version)).wait()
         assert isinstance(answer, ProducerAnswer) and answer.problem is None, answer
         return answer.producer
+
+    async def end_without_markers(self, *, version: int) -> Producer:
+        """The client has its answer, and no leader has."""
+        self.leaders.answer_at_once = False
+        producer = await self.end(await self.begin(0), version=version)
+        while not self.leaders.asked:
+            await asyncio.sleep(0.001)
+        return producer
+
+    def add(self, producer: Producer) -> Later[AddAnswer | Refused]:
+        return self.transactions.add(AddPartitions("id", producer, (TopicPartitions("orders", (1,)),), connection=9))
+
+    def add_for_leader(self, producer: Producer) -> list[ErrorCode]:
+        """At the edge, as another broker asks; what it is answered at once."""
+        row = AddPartitionsToTxnTransaction(
+            transactional_id=TransactionalId("id"),
+            producer_id=ProducerId(producer.id),
+            producer_epoch=i16(producer.epoch),
+            verify_only=False,
+            topics=(AddPartitionsToTxnTopic(name=TopicName("orders"), partitions=(i32(1),)),),
+        )
+        edge = AddPartitionsToTxn(self.transactions, self.running.image)
+        answer = edge.start(AddPartitionsToTxnRequest(transactions=(row,)), Caller("peer", "here", 9092))
+        (result,) = answer.result().results_by_transaction
+        return [each.partition_error_code for topic in result.topic_results for each in topic.results_by_partition]
 
     async def state(self, name: str = "id") -> str:
         answer = await self.transactions.submit(DescribeTransaction(name), DescribeAnswer).wait()
@@ -246,5 +281,59 @@ def test_ids_are_served_where_their_partition_is_led() -> None:
         serving.running.node.replicas.roles.learn(partition, elsewhere, partition.version + 1)
         assert await serving.state() == Problem.NOT_COORDINATOR.name
         assert not serving.transactions.unavailable()
+
+    served(use)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_next_transaction_begins_with_the_write_that_the_last_one_ends_with(version: int) -> None:
+    async def use(serving: Serving) -> None:
+        producer = await serving.end_without_markers(version=version)
+        added = [serving.add(producer), serving.add(producer)]
+        log = serving.running.partition(TRANSACTIONS_TOPIC).log
+        end_offset = log.end_offset
+        assert not any(each.done for each in added)
+        serving.leaders.answer(serving.leaders.asked[0])
+        assert log.end_offset == end_offset + 2, "complete, and ongoing, in one turn of the loop"
+        assert [await each.wait() for each in added] == [AddAnswer(None), AddAnswer(None)]
+        assert await serving.state() == "Ongoing"
+
+    served(use)
+
+
+def test_whoever_waits_too_long_for_the_last_transaction_is_told_so_and_begins_nothing() -> None:
+    async def use(serving: Serving) -> None:
+        producer = await serving.end_without_markers(version=1)
+        added = serving.add(producer)
+        serving.running.node.clock.advance(LONGEST_MS)
+        assert await added.wait() == AddAnswer(Problem.CONCURRENT_TRANSACTIONS)
+        serving.leaders.answer(serving.leaders.asked[0])
+        await serving.until_complete()
+
+    served(use)
+
+
+def test_whoever_waits_for_a_coordinator_that_is_replaced_is_answered() -> None:
+    async def use(serving: Serving) -> None:
+        producer = await serving.end_without_markers(version=2)
+        added = serving.add(producer)
+        serving.leaders.answer_at_once = True
+        serving.lead_anew()
+        serving.leaders.answer(serving.leaders.asked[0])
+        assert not added.done, "what was answered was the other one's question"
+        while await added.wait() != AddAnswer(None):
+            # The next one took longer to read its log than anybody waits.
+            added = serving.add(producer)
+        assert await serving.state() == "Ongoing"
+
+    served(use)
+
+
+def test_nobody_waits_who_is_fenced_or_asks_for_others_too() -> None:
+    async def use(serving: Serving) -> None:
+        producer = await serving.end_without_markers(version=2)
+        fenced = serving.add(Producer(producer.id, producer.epoch - 1))
+        assert fenced.done and fenced.result() == AddAnswer(Problem.PRODUCER_FENCED)
+        assert serving.add_for_leader(producer) == [ErrorCode.concurrent_transactions]
 
     served(use)

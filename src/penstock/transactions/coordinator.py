@@ -13,7 +13,7 @@ from penstock.later import Later, awaiting
 from penstock.replication.machine import MachineRunner
 from penstock.replication.machines import Ground, MachineKind, Machines
 from penstock.transactions.core import records
-from penstock.transactions.core.answers import ListAnswer, ProducerAnswer, TransactionAnswer
+from penstock.transactions.core.answers import AddAnswer, ListAnswer, ProducerAnswer, TransactionAnswer
 from penstock.transactions.core.events import (
     AbortTransaction,
     AddPartitions,
@@ -26,7 +26,9 @@ from penstock.transactions.core.events import (
 from penstock.transactions.core.machine import TransactionEvent, TransactionsMachine
 from penstock.transactions.core.orders import WriteMarkers
 from penstock.transactions.core.records import TransactionRecord
+from penstock.transactions.core.transaction import Producer
 from penstock.transactions.core.volatile import Note
+from penstock.transactions.finishing import Finishing
 from penstock.transactions.markers import Markers
 
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -51,6 +53,8 @@ class Transactions:
     ) -> None:
         self._producer_ids = producer_ids
         self._markers = markers
+        self._finishing = Finishing(ground.clock)
+        markers.when_finished = self._finishing.finished
         self._machines: Machines[TransactionEvent, TransactionRecord, TransactionAnswer, Note] = Machines(
             MachineKind(TRANSACTIONS_TOPIC, make_machine, records, self._take_up, self._carry_out), ground
         )
@@ -68,6 +72,21 @@ class Transactions:
     ) -> Later[A | Refused]:
         """`kind` is the answer that the event is answered with."""
         return self._machines.submit(event.transactional_id, event, kind, certain=True)
+
+    def add(self, event: AddPartitions) -> Later[AddAnswer | Refused]:
+        """As `submit`, but while the markers of the id's last transaction are being written it waits for them.
+
+        Not for whoever asks for several ids at once: one whose markers take long would hold up all of them.
+        """
+        if not self._is_being_finished(event.transactional_id, event.producer):
+            return self.submit(event, AddAnswer)
+        return self._finishing.wait(event.transactional_id).then(lambda _: self.submit(event, AddAnswer))
+
+    def _is_being_finished(self, transactional_id: str, producer: Producer) -> bool:
+        """As the machine has it, committed or not: it says only when to ask."""
+        machine = self._machines.machine_at(self.partition_of(transactional_id))
+        found = machine.state.find(transactional_id) if isinstance(machine, TransactionsMachine) else None
+        return found is not None and found.is_prepared and found.producer == producer
 
     def renew(self, event: InitProducerId | EndTransaction) -> Later[ProducerAnswer | Refused]:
         """What may make another producer of a client; it gets a fresh id if it needs one."""

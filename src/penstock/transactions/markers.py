@@ -117,6 +117,8 @@ class Markers:
         self._clock = clock
         self._brokers: dict[int, _Broker] = {}
         self._closed = False
+        # Told the transactional id when a machine knows that all markers are written; set by whoever wants to know.
+        self.when_finished: Callable[[str], None] = lambda transactional_id: None
 
     def write(self, runner: Runner, orders: Sequence[WriteMarkers]) -> None:
         for order in orders:
@@ -219,6 +221,8 @@ class Markers:
                 self._again(work, lambda: self._finish(work))
 
         work.runner.submit(MarkersWritten(work.order.transactional_id, work.order.ends)).when_done(told)
+        # In the same turn of the loop, so that the next transaction begins with the same sync that this one ends with.
+        self.when_finished(work.order.transactional_id)
 
     def _again(self, work: _Work, go_on: Callable[[], None]) -> None:
         if work.is_wanted and not self._closed:

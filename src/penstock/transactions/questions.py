@@ -34,7 +34,8 @@ from penstock.units import SECOND_MS
 
 # Producers wait that long for an answer to their requests, and more.
 TIMEOUT_MS = 5 * SECOND_MS
-# While the markers of a client's last transaction are being written: it may begin the next one at once (KIP-890).
+# While the markers of a client's last transaction are being written: it may begin the next one at once (KIP-890). Of a
+# coordinator on this broker it is known when they are.
 PAUSES_MS = (1, 2, 4, 8, 16, 32, 64)
 MOST_PER_REQUEST = 1000
 
@@ -106,7 +107,7 @@ class Questions:
     def _attempt(self, question: Question, answer: Later[Refused | None], pauses_ms: tuple[int, ...]) -> None:
         def answered(done: Later[Problem | None]) -> None:
             problem = done.result()
-            if problem is Problem.CONCURRENT_TRANSACTIONS and pauses_ms:
+            if problem is Problem.CONCURRENT_TRANSACTIONS and pauses_ms and node_id != self._image.node_id:
                 when_ms = self._clock.now_ms() + pauses_ms[0]
                 self._clock.call_at(when_ms, lambda: self._attempt(question, answer, pauses_ms[1:]))
             else:
@@ -185,7 +186,7 @@ class Questions:
                 asked.answer.complete(Problem.TRANSACTION_ABORTABLE if is_absent else answer.problem)
 
         if adds:
-            self._transactions.submit(AddPartitions(name, producer, topics), AddAnswer).when_done(added)
+            self._transactions.add(AddPartitions(name, producer, topics)).when_done(added)
         else:
             self._transactions.submit(VerifyPartitions(name, producer, topics), VerifyAnswer).when_done(verified)
 

@@ -49,7 +49,7 @@ class AddOffsetsToTxn:
             (TopicPartitions(OFFSETS_TOPIC, (partition,)),),
             connection,
         )
-        return self._transactions.submit(event, AddAnswer).map(_added)
+        return self._transactions.add(event).map(_added)
 
 
 def _added(answer: AddAnswer | Refused) -> AddOffsetsToTxnResponse:

@@ -59,7 +59,9 @@ class AddPartitionsToTxn:
             verified = self._transactions.submit(verify, VerifyAnswer)
             return verified.map(lambda answer: _verified(transaction, answer))
         add = AddPartitions(transaction.transactional_id, producer, topics, connection)
-        return self._transactions.submit(add, AddAnswer).map(lambda answer: _added(transaction, answer))
+        # A broker asks for many at once, and asks again itself.
+        added = self._transactions.submit(add, AddAnswer) if connection is None else self._transactions.add(add)
+        return added.map(lambda answer: _added(transaction, answer))
 
     def _wrong(self, transaction: AddPartitionsToTxnTransaction, *, by_client: bool) -> Codes:
         """Partitions that nobody could ever write a marker to."""
