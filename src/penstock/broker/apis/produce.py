@@ -24,6 +24,7 @@ from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.replication.partition import NEVER_MS, Committed, Partition
 from penstock.replication.replicas import Replicas
+from penstock.replication.waiters import HANDING_OVER
 from penstock.wire.produce import OneBatch, ProduceRequest, TopicProduce, read_produce_request
 from penstock.wire.produce_response import (
     OneProduced,
@@ -69,10 +70,6 @@ class Produce:
             return _refused_whole(request.request, ErrorCode.unsupported_version)
         if request.acks not in (ACKS_ALL, ACKS_NONE, 1):
             return _refused_whole(request, ErrorCode.invalid_required_acks)
-        if (giving_way := self._replicas.giving_way.under_way) is not None:
-            return giving_way.map(
-                lambda _: self._with_leaders(_refused_whole(request, ErrorCode.not_leader_or_follower))
-            )
         if isinstance(request, OneBatch):
             return self._append_one(request, caller)
         if request.transactional_id is not None:
@@ -96,10 +93,12 @@ class Produce:
         acks, _, name, topic_id, index, records = request
         partition = self._find(name, topic_id, index)
         if isinstance(partition, Refused):
-            return self._refused_one(request, partition)
+            return self._refused_one(acks, name, topic_id, index, partition)
         result = self._replicas.append(partition, records, caller, for_all=acks == ACKS_ALL)
         if isinstance(result, Refused):
-            return self._refused_one(request, result)
+            if result is not HANDING_OVER or (handed_over := partition.hand_over.under_way) is None:
+                return self._refused_one(acks, name, topic_id, index, result)
+            return handed_over.map(lambda refused: self._refused_one(acks, name, topic_id, index, refused or result))
         base_offset, next_offset, append_time_ms, _, start_offset = result
         produced = new_tuple(OneProduced, (name, topic_id, index, base_offset, append_time_ms, start_offset))
         if acks != ACKS_ALL:
@@ -107,7 +106,10 @@ class Produce:
         committed = partition.when_committed(next_offset, self._deadline_ms(request))
         if committed.done and committed.result() is None:
             return produced
-        return committed.map(lambda refused: produced if refused is None else self._refused_one(request, refused))
+        # Not the request: its bytes are no memory of requests any more, and would stay as long as it waits.
+        return committed.map(
+            lambda refused: produced if refused is None else self._refused_one(acks, name, topic_id, index, refused)
+        )
 
     def _append_all(
         self, topic: TopicProduce, acks: int, deadline_ms: int, uncommitted: list[_Uncommitted], caller: Caller
@@ -122,6 +124,9 @@ class Produce:
             )
             if isinstance(result, Refused):
                 rows.append(_failed(index, result))
+                if result is HANDING_OVER and isinstance(partition, Partition):
+                    handed_over = partition.hand_over.under_way
+                    uncommitted.append(_Uncommitted(handed_over or Later.of(result), rows, len(rows) - 1))
                 continue
             rows.append(
                 PartitionProduced(index, NONE, result.base_offset, result.log_append_time_ms, result.start_offset)
@@ -131,10 +136,11 @@ class Produce:
                 uncommitted.append(_Uncommitted(committed, rows, len(rows) - 1))
         return TopicProduced(topic.name, topic.topic_id, rows)
 
-    def _refused_one(self, request: OneBatch, refused: Refused) -> ProduceResponse | None:
-        row = _failed(request.partition_index, refused)
-        response = ProduceResponse([TopicProduced(request.name, request.topic_id, [row])])
-        if request.acks == ACKS_NONE:
+    def _refused_one(
+        self, acks: int, name: str, topic_id: UUID | None, index: int, refused: Refused
+    ) -> ProduceResponse | None:
+        response = ProduceResponse([TopicProduced(name, topic_id, [_failed(index, refused)])])
+        if acks == ACKS_NONE:
             _hang_up_on_error(response)
             return None
         return self._with_leaders(response)
