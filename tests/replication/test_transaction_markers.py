@@ -89,10 +89,10 @@ def test_what_is_late_is_refused_and_changes_nothing() -> None:
         ):
             refused = end(node, partition, epoch, coordinator_epoch=coordinator_epoch)
             assert isinstance(refused, Refused) and refused.problem is problem
-        await node.replicas.giving_way.begin()
+        partition.hand_over.begin()
         refused = end(node, partition, 4, coordinator_epoch=2)
         assert isinstance(refused, Refused) and refused.problem is Problem.NOT_LEADER, "others lead soon"
-        node.replicas.giving_way.end()
+        partition.hand_over.end()
         partition.lacks_replicas = True
         refused = end(node, partition, 4, coordinator_epoch=2)
         assert isinstance(refused, Refused) and refused.problem is Problem.NOT_ENOUGH_REPLICAS

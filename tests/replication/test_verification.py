@@ -16,6 +16,7 @@ from penstock.replication.overtaking import PATIENCE_MS
 from penstock.replication.partition import Partition
 from penstock.replication.transaction_markers import append_marker
 from penstock.replication.verification import MOST_BATCHES, MOST_BYTES, Question, Transaction, Verification
+from penstock.replication.waiters import HANDING_OVER
 from penstock.storage.log import Appended
 
 V1, V2 = Transaction("id", adds=False), Transaction("id", adds=True)
@@ -218,14 +219,18 @@ def test_whoever_has_led_anew_since_then_lets_nothing_in() -> None:
 def test_a_leader_that_gives_way_lets_in_nothing_that_has_waited_and_says_so_when_others_lead() -> None:
     async def use(leader: Leader) -> None:
         held = waiting(leader.send(0))
-        giving_way = leader.node.replicas.giving_way
-        await giving_way.begin()
+        hand_over = leader.partition.hand_over
+        hand_over.begin()
+        assert leader.send(1) is HANDING_OVER
         leader.coordinators.answer()
         assert not held.done, "who is sent away now comes back, because nobody else leads yet"
-        giving_way.end()
+        hand_over.end()
         assert problem(held) is Problem.NOT_LEADER
         assert leader.partition.log.end_offset == 0
         assert leader.verification.waiting_bytes == 0
+        overtaking = waiting(leader.send(1))
+        leader.coordinators.answer()
+        assert problem(overtaking) is Problem.EARLIER_BATCH_MISSING, "if nobody took over"
 
     run(use)
 

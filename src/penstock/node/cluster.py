@@ -145,14 +145,14 @@ class ClusterNode:
             return
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await giving_way.begin()
+                await giving_way.begin(timeout_ms)
                 while (refused := (reply := await self._stop_leading(timeout_ms)).refusal) is not None:
                     giving_way.end()
                     logger.warning("node.stop.not.handed.over", extra={"why": refused.text})
                     if refused.problem is Problem.STALE_BROKER_EPOCH:
                         return
                     await asyncio.sleep(0.1)
-                    await giving_way.begin()
+                    await giving_way.begin(timeout_ms)
                 if (controller := self.controller) is not None:
                     await controller.publisher.told().wait()
                 await self.metadata.settled().wait()

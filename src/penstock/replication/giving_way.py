@@ -10,36 +10,50 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from penstock.clock import Clock, Timer
 from penstock.later import Later, gather
-from penstock.replication.partition import Partition
+from penstock.replication.partition import Committed, Partition
 
 # Followers in sync have the newest within milliseconds. One that does not answer shall not hold up all partitions.
-_LONGEST_S = 1.0
+_REPLICATED_WITHIN_MS = 1000
+# However long the controller takes to find others. Who is not answered asks nobody else.
+_HELD_AT_MOST_MS = 2000
 
 
 class GivingWay:
     """All methods run on the event loop's thread."""
 
-    def __init__(self, partitions: Callable[[], Iterable[Partition]]) -> None:
+    def __init__(self, partitions: Callable[[], Iterable[Partition]], clock: Clock) -> None:
         self._partitions = partitions
-        # Not None: nothing is taken from producers now. Who is sent away before it is done would come back, because
-        # nobody else leads yet.
-        self.under_way: Later[None] | None = None
+        self._clock = clock
+        self._timer: Timer | None = None
 
-    async def begin(self) -> None:
-        """Returns when all that could lead next have everything, or when that takes too long."""
-        self.under_way = self.under_way or Later()
-        taken = [
-            partition.when_committed(partition.log.end_offset)
-            for partition in self._partitions()
-            if partition.leadership is not None and not partition.lacks_replicas
-        ]
+    async def begin(self, timeout_ms: int) -> None:
+        """Returns when all that could lead next have everything, or when that takes too long.
+
+        `timeout_ms`: how long the whole hand-over may take.
+        """
+        if self._timer is None:
+            self._timer = self._clock.call_at(self._clock.now_ms() + _HELD_AT_MOST_MS, self.end)
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LONGEST_S):
-                await gather(taken).wait()
+            async with asyncio.timeout(min(_REPLICATED_WITHIN_MS, timeout_ms // 4) / 1000):
+                await gather([_hand_over(partition) for partition in self._partitions()]).wait()
 
     def end(self) -> None:
-        """Others lead, or this broker still does."""
-        if self.under_way is not None:
-            under_way, self.under_way = self.under_way, None
-            under_way.complete(None)
+        """What others do not lead by now, this broker leads on."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for partition in self._partitions():
+            partition.hand_over.end()
+
+
+def _hand_over(partition: Partition) -> Later[Committed]:
+    """Done when all that was taken of it is with everyone who could lead it, if there is anyone."""
+    leadership = partition.leadership
+    if leadership is None or not leadership.others_in_sync:
+        return Later.of(None)
+    committed = partition.when_committed(partition.log.end_offset)
+    if not committed.done or committed.result() is None:
+        partition.hand_over.begin()
+    return committed

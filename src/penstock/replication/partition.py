@@ -19,7 +19,7 @@ from penstock.replication.core.closest import may_serve_reads
 from penstock.replication.core.following import Following
 from penstock.replication.core.in_sync import Proposal
 from penstock.replication.core.leadership import FollowerFetch, Leadership, Outcome, Standing
-from penstock.replication.waiters import NEVER_MS, Committed, CommitWaiters
+from penstock.replication.waiters import NEVER_MS, Committed, CommitWaiters, HandOver
 from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.log import Appended, Log, Slice
 from penstock.wire.batch import BatchHeader
@@ -62,6 +62,7 @@ class Partition:
         self.waits_for_sync = log.settings.flush_policy == "acked"
         # acks=all is refused: the ISR is too small.
         self.lacks_replicas = False
+        self.hand_over = HandOver()
         # Not while something that takes time is done to the log, which nothing else may use then.
         self.settled = asyncio.Event()
         self.settled.set()
@@ -132,6 +133,7 @@ class Partition:
         self.lacks_replicas = False
         self._refused = self._closed or refused
         self._commits.refuse(self._refused)
+        self.hand_over.end(self._refused)
         self.confirmations.refuse(self._refused)
         _tell_ended(self._readers, self._stable_readers, self._followers)
 
@@ -139,6 +141,7 @@ class Partition:
         """For good: the partition is deleted, moved, or its log failed. What can be read stays so."""
         self._refused = self._closed = Refused(problem, text)
         self._commits.refuse(self._closed)
+        self.hand_over.end(self._closed)
         self.confirmations.refuse(self._closed)
         _tell_ended(self._readers, self._stable_readers, self._followers)
         if problem is Problem.STORAGE_FAILED:

@@ -23,6 +23,7 @@ from penstock.replication.local_logs import LocalLogs
 from penstock.replication.overtaking import Overtaking
 from penstock.replication.partition import NOT_LEADING, Partition
 from penstock.replication.roles import Roles
+from penstock.replication.waiters import HANDING_OVER
 from penstock.storage.log import Appended
 from penstock.wire.batch import TRANSACTIONAL, BatchHeader
 from penstock.wire.batch_rules import check_produced, check_timestamp
@@ -58,7 +59,7 @@ class Replicas:
         self._names: dict[UUID, str] = {}
         self._key_checks = KeyChecks()
         self.overtaking = Overtaking()
-        self.giving_way = GivingWay(self._all)
+        self.giving_way = GivingWay(self._all, clock)
         # When an append last failed for want of space.
         self.disk_full_ms: int | None = None
         # At the end: all that was taken is on disk.
@@ -122,6 +123,9 @@ class Replicas:
                 check_timestamp(
                     header, now_ms, settings.message_timestamp_before_max_ms, settings.message_timestamp_after_max_ms
                 )
+            if partition.hand_over.under_way is not None:
+                partition.log.producer_states.refuse(header, now_ms)
+                return HANDING_OVER
             if for_all and partition.lacks_replicas:
                 partition.log.producer_states.refuse(header, now_ms)
                 return _TOO_FEW_REPLICAS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.errors import PenstockError, Refused
 from penstock.replication.partition import NOT_LEADING, Partition
 from penstock.replication.replicas import Replicas
+from penstock.replication.waiters import HANDING_OVER
 from penstock.storage.log import Appended
 from penstock.wire.batch import read_header
 from penstock.wire.control import Marker, build_marker
@@ -28,8 +29,10 @@ def append_marker(
     appended again and ends nothing: that of an earlier leader may have got lost, and only what is committed here says
     that this broker leads still. Refused: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED for one that is late.
     """
-    if partition.leadership is None or replicas.giving_way.under_way is not None:
+    if partition.leadership is None:
         return NOT_LEADING
+    if partition.hand_over.under_way is not None:
+        return HANDING_OVER
     try:
         partition.log.producer_states.check_marker(producer_id, epoch, coordinator_epoch, version)
     except PenstockError as error:

@@ -16,6 +16,7 @@ from penstock.later import Later
 from penstock.replication.partition import NOT_LEADING, Partition
 from penstock.replication.replicas import Replicas
 from penstock.replication.transaction_markers import has_open_transaction
+from penstock.replication.waiters import HANDING_OVER
 from penstock.storage.core.producer_state import ProducerEntry
 from penstock.storage.log import Appended
 from penstock.units import KIB, MIB
@@ -154,9 +155,9 @@ class Verification:
         asked.when_done(lambda done: self._answered(partition, question, queue, done.result()))
 
     def _answered(self, partition: Partition, question: Question, queue: _Queue, refused: Refused | None) -> None:
-        if refused is None and (giving_way := self._replicas.giving_way.under_way) is not None:
-            # Others lead soon, with what has been taken before.
-            giving_way.when_done(lambda _: self._answered(partition, question, queue, NOT_LEADING))
+        if refused is None and (handed_over := partition.hand_over.under_way) is not None:
+            # Another one leads soon, with what was taken before.
+            handed_over.when_done(lambda _: self._answered(partition, question, queue, HANDING_OVER))
             return
         if refused is None:
             now = _guard(partition, question.producer_id)
@@ -195,7 +196,8 @@ class Verification:
         """In the words that a producer expects."""
         if refused.problem in _ASK_AGAIN:
             partition.log.producer_states.refuse(header, self._clock.now_ms())
-            return refused if refused is NOT_LEADING else Refused(Problem.BUSY, refused.text)
+            is_said = refused is NOT_LEADING or refused is HANDING_OVER
+            return refused if is_said else Refused(Problem.BUSY, refused.text)
         if refused.problem is Problem.PRODUCER_FENCED:
             return Refused(Problem.INVALID_PRODUCER_EPOCH, refused.text)
         return refused

@@ -1,4 +1,4 @@
-"""Who waits for something to be committed, and until when."""
+"""Who waits for something to be committed, and until when; and who for another leader."""
 
 from __future__ import annotations
 
@@ -9,6 +9,27 @@ from penstock.later import Later
 
 Committed = None | Refused
 NEVER_MS = 2**63
+HANDING_OVER = Refused(Problem.NOT_LEADER, "this broker is about to stop: another one leads the partition in a moment")
+
+
+class HandOver:
+    """From one leader, which is about to stop, to the next."""
+
+    __slots__ = ("under_way",)
+
+    def __init__(self) -> None:
+        # Not None: nothing is taken from producers. Who is sent away before it is done would come back, because nobody
+        # else leads yet.
+        self.under_way: Later[Committed] | None = None
+
+    def begin(self) -> None:
+        self.under_way = self.under_way or Later()
+
+    def end(self, refused: Refused = HANDING_OVER) -> None:
+        """With what all are refused that wanted to append meanwhile."""
+        if self.under_way is not None:
+            under_way, self.under_way = self.under_way, None
+            under_way.complete(refused)
 
 
 class CommitWaiters:

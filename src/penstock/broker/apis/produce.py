@@ -28,6 +28,7 @@ from penstock.later import Later
 from penstock.replication.partition import NEVER_MS, Committed, Partition
 from penstock.replication.replicas import Replicas
 from penstock.replication.verification import Transaction, Verification
+from penstock.replication.waiters import HANDING_OVER
 from penstock.storage.log import Appended
 from penstock.wire.produce import OneBatch, ProduceRequest, TopicProduce, read_produce_request
 from penstock.wire.produce_response import (
@@ -90,23 +91,21 @@ class Produce:
     def start(
         self, request: OneBatch | ProduceRequest | InTransaction | TooOld, caller: Caller
     ) -> Produced | Later[Produced | None] | None:
+        if isinstance(request, OneBatch):
+            if request.acks in _ACKS:
+                return self._append_one(request, caller)
+            return _refused_whole(request, ErrorCode.invalid_required_acks)
         if isinstance(request, TooOld):
             return _refused_whole(request.request, ErrorCode.unsupported_version)
-        transaction = request if isinstance(request, InTransaction) else None
-        content = request.request if isinstance(request, InTransaction) else request
-        if content.acks not in _ACKS:
-            return _refused_whole(content, ErrorCode.invalid_required_acks)
-        if (giving_way := self._replicas.giving_way.under_way) is not None:
-            return giving_way.map(
-                lambda _: self._with_leaders(_refused_whole(content, ErrorCode.not_leader_or_follower))
-            )
-        if isinstance(content, OneBatch):
-            return self._append_one(content, caller)
-        return self._append_many(content, caller, transaction)
+        if isinstance(request, InTransaction):
+            return self._append_many(request.request, caller, request)
+        return self._append_many(request, caller, None)
 
     def _append_many(
         self, request: ProduceRequest, caller: Caller, transaction: InTransaction | None
     ) -> Produced | Later[Produced | None] | None:
+        if request.acks not in _ACKS:
+            return _refused_whole(request, ErrorCode.invalid_required_acks)
         deadline_ms = self._deadline_ms(request)
         uncommitted: list[_Uncommitted] = []
         response = ProduceResponse(
@@ -125,10 +124,12 @@ class Produce:
         acks, _, name, topic_id, index, records = request
         partition = self._find(name, topic_id, index)
         if isinstance(partition, Refused):
-            return self._refused_one(request, partition)
+            return self._refused_one(acks, name, topic_id, index, partition)
         result = self._replicas.append(partition, records, caller, for_all=acks == ACKS_ALL)
         if isinstance(result, Refused):
-            return self._refused_one(request, result)
+            if result is not HANDING_OVER or (handed_over := partition.hand_over.under_way) is None:
+                return self._refused_one(acks, name, topic_id, index, result)
+            return handed_over.map(lambda refused: self._refused_one(acks, name, topic_id, index, refused or result))
         base_offset, next_offset, append_time_ms, _, start_offset = result
         produced = new_tuple(OneProduced, (name, topic_id, index, base_offset, append_time_ms, start_offset))
         if acks != ACKS_ALL:
@@ -136,7 +137,10 @@ class Produce:
         committed = partition.when_committed(next_offset, self._deadline_ms(request))
         if committed.done and committed.result() is None:
             return produced
-        return committed.map(lambda refused: produced if refused is None else self._refused_one(request, refused))
+        # Not the request: its bytes are no memory of requests any more, and would stay as long as it waits.
+        return committed.map(
+            lambda refused: produced if refused is None else self._refused_one(acks, name, topic_id, index, refused)
+        )
 
     def _append_all(
         self,
@@ -148,6 +152,7 @@ class Produce:
         transaction: InTransaction | None,
     ) -> TopicProduced:
         rows: list[PartitionProduced] = []
+        knows_abortable = transaction is None or transaction.knows_abortable
         for index, records in topic.partitions:
             partition = self._find(topic.name, topic.topic_id, index)
             if isinstance(partition, Refused):
@@ -155,12 +160,15 @@ class Produce:
                 continue
             result = self._append(partition, records or _EMPTY, caller, acks, transaction)
             if isinstance(result, Later):
-                settle = partial(_settled, partition, index, acks, deadline_ms, transaction)
+                # Not the request, as above.
+                settle = partial(_settled, partition, index, acks, deadline_ms, knows_abortable)
                 uncommitted.append(_Uncommitted(result.then(settle), rows, len(rows)))
                 rows.append(PartitionProduced(index, NONE))
                 continue
             if isinstance(result, Refused):
-                rows.append(_failed(index, _in_words_of(transaction, result)))
+                rows.append(_failed(index, _in_words_for(knows_abortable, result)))
+                if result is HANDING_OVER and (handed_over := partition.hand_over.under_way) is not None:
+                    uncommitted.append(_Uncommitted(handed_over, rows, len(rows) - 1))
                 continue
             rows.append(_appended(index, result))
             if acks == ACKS_ALL:
@@ -176,10 +184,11 @@ class Produce:
             return self._replicas.append(partition, records, caller, for_all=for_all)
         return self._verification.append(partition, records, caller, transaction.transaction, for_all=for_all)
 
-    def _refused_one(self, request: OneBatch, refused: Refused) -> ProduceResponse | None:
-        row = _failed(request.partition_index, refused)
-        response = ProduceResponse([TopicProduced(request.name, request.topic_id, [row])])
-        if request.acks == ACKS_NONE:
+    def _refused_one(
+        self, acks: int, name: str, topic_id: UUID | None, index: int, refused: Refused
+    ) -> ProduceResponse | None:
+        response = ProduceResponse([TopicProduced(name, topic_id, [_failed(index, refused)])])
+        if acks == ACKS_NONE:
             _hang_up_on_error(response)
             return None
         return self._with_leaders(response)
@@ -240,12 +249,12 @@ def _settled(
     index: int,
     acks: int,
     deadline_ms: int,
-    transaction: InTransaction | None,
+    knows_abortable: bool,
     result: Appended | Refused,
 ) -> Later[PartitionProduced]:
     """Of a batch that had to wait before it was appended, or was not."""
     if isinstance(result, Refused):
-        return Later.of(_failed(index, _in_words_of(transaction, result)))
+        return Later.of(_failed(index, _in_words_for(knows_abortable, result)))
     row = _appended(index, result)
     if acks != ACKS_ALL:
         return Later.of(row)
@@ -257,9 +266,8 @@ def _appended(index: int, result: Appended) -> PartitionProduced:
     return PartitionProduced(index, NONE, result.base_offset, result.log_append_time_ms, result.start_offset)
 
 
-def _in_words_of(transaction: InTransaction | None, refused: Refused) -> Refused:
-    is_new = refused.problem is Problem.TRANSACTION_ABORTABLE
-    if is_new and transaction is not None and not transaction.knows_abortable:
+def _in_words_for(knows_abortable: bool, refused: Refused) -> Refused:
+    if refused.problem is Problem.TRANSACTION_ABORTABLE and not knows_abortable:
         return Refused(Problem.INVALID_TXN_STATE, refused.text)
     return refused
 
