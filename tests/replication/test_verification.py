@@ -12,7 +12,7 @@ from tests.storage.transaction_model import data_batch
 
 from penstock.errors import Problem, Refused
 from penstock.later import Later
-from penstock.replication.overtaking import PATIENCE_MS
+from penstock.replication.overtaking import TRANSACTION_PATIENCE_MS
 from penstock.replication.partition import Partition
 from penstock.replication.transaction_markers import append_marker
 from penstock.replication.verification import MOST_BATCHES, MOST_BYTES, Question, Transaction, Verification
@@ -298,13 +298,31 @@ def test_with_every_transaction_the_time_for_an_earlier_batch_to_come_begins_ane
             waiting(leader.send(0, epoch=epoch, transaction=V2))
             leader.coordinators.answer()
             leader.end(epoch=epoch + 1, version=2)
-            leader.node.clock.advance(PATIENCE_MS)
+            leader.node.clock.advance(TRANSACTION_PATIENCE_MS)
         overtaking = waiting(leader.send(1, epoch=3, transaction=V2))
         leader.coordinators.answer()
-        leader.node.clock.advance(PATIENCE_MS)
+        leader.node.clock.advance(TRANSACTION_PATIENCE_MS)
         missed = waiting(leader.send(1, epoch=3, transaction=V2))
         leader.coordinators.answer()
         assert [problem(overtaking), problem(missed)] == [Problem.EARLIER_BATCH_MISSING, Problem.OUT_OF_ORDER_SEQUENCE]
+
+    run(use)
+
+
+def test_a_gap_that_an_abort_has_left_is_told_while_the_next_transaction_has_time_left() -> None:
+    """Ten seconds are a usual timeout of transactions; what the client had numbered and not sent never comes."""
+
+    async def use(leader: Leader) -> None:
+        waiting(leader.send(0))
+        leader.coordinators.answer()
+        leader.end()
+        told = []
+        for _ in range(4):
+            beyond_the_gap = waiting(leader.send(2))
+            leader.coordinators.answer()
+            told.append(problem(beyond_the_gap))
+            leader.node.clock.advance(500)
+        assert told == [Problem.EARLIER_BATCH_MISSING] * 2 + [Problem.OUT_OF_ORDER_SEQUENCE] * 2
 
     run(use)
 

@@ -4,6 +4,10 @@ librdkafka takes OUT_OF_ORDER_SEQUENCE as a reason to begin a new epoch. In it, 
 and sends again whatever it has no answer for, so that what was written is there twice. That happens when leaders
 change: the earlier batch waits at the old one. So at first the producer is told to try again, by an error that
 changes nothing on its side, and of the gap only if that stays.
+
+In a transaction the gap does no such harm: it is aborted as a whole, and done again in a new epoch. And it may stay for
+ever: librdkafka never sends what it had numbered when it was told to abort. So there the producer hears of it soon,
+while its next transaction has time left.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from penstock.wire.batch import BatchHeader
 
 # Longer than a client needs to give a leader up, to find the next one and to send again.
 PATIENCE_MS = 10 * SECOND_MS
+TRANSACTION_PATIENCE_MS = SECOND_MS
 # Producers at a time; of the longest known the time begins anew.
 MOST_PRODUCERS = 4096
 
@@ -48,6 +53,6 @@ class Overtaking:
             if len(self._gaps) >= MOST_PRODUCERS:
                 del self._gaps[next(iter(self._gaps))]
             gap = self._gaps[key] = _Gap(entry, header.producer_epoch, now_ms)
-        if now_ms - gap.since_ms < PATIENCE_MS:
+        if now_ms - gap.since_ms < (TRANSACTION_PATIENCE_MS if header.is_transactional else PATIENCE_MS):
             return Refused(Problem.EARLIER_BATCH_MISSING, f"{error}; if that one is still on its way, try again")
         return Refused.by(error)
