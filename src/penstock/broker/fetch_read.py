@@ -21,6 +21,8 @@ from penstock.wire.fetch_response import AbortedTransaction
 # but those for an answer takes its limits for too small. So the next segment's are added.
 SPARSE_BYTES = 4 * KIB
 NO_REPLICA = -1
+# With less than one part in so many left.
+_NEARLY_FULL = 4
 
 
 class Row:
@@ -198,6 +200,10 @@ def _has_nothing_new(partition: Partition, wanted: Wanted) -> bool:
 
 
 def _read_row(read: FetchRead, replicas: Replicas, wanted: Wanted, max_bytes: int, reader: Reader) -> None:
+    """Of an answer that is nearly full, only what there is to say besides records: what is left of it is smaller than
+
+    most batches, and looking for one that fits into it costs as much as reading it.
+    """
     row = Row(wanted)
     read.rows.append(row)
     partition = (
@@ -220,9 +226,10 @@ def _read_row(read: FetchRead, replicas: Replicas, wanted: Wanted, max_bytes: in
         # Said at once, and without records.
         read.failed = True
     elif not reader.is_follower or wanted.fetch_offset != partition.log.end_offset:
-        row.bytes_left = max(0, min(wanted.max_bytes, max_bytes - read.size))
-        # A first batch may be larger than all that was asked for. Behind it an answer that is full reads nothing more.
-        if row.bytes_left or not read.size:
+        bytes_left = max_bytes - read.size
+        # A first batch may be larger than all that was asked for.
+        if not read.size or bytes_left * _NEARLY_FULL >= max_bytes:
+            row.bytes_left = max(0, min(wanted.max_bytes, bytes_left))
             _read_records(read, row, partition, reader.limits)
 
 

@@ -106,6 +106,12 @@ class SparseIndex:
         place = bisect_right(keys, key)
         return (keys[place - 1], positions[place - 1]) if place else None
 
+    def positions_around(self, limit: int) -> tuple[int | None, int | None]:
+        """The last position that is not behind this one, and the first that is."""
+        positions = self._columns[1]
+        place = bisect_right(positions, limit)
+        return positions[place - 1] if place else None, positions[place] if place < len(positions) else None
+
     def first(self) -> tuple[int, int] | None:
         keys, positions = self._columns
         return (keys[0], positions[0]) if keys else None

@@ -61,6 +61,10 @@ class SegmentIndexes:
             entry = first
         return (entry[0] + self._base_offset, entry[1]) if entry else (self._base_offset, 0)
 
+    def around_position(self, position: int) -> tuple[int | None, int | None]:
+        """Where a batch begins at or before that position, and where one behind it: the nearest that are known."""
+        return self._offsets.positions_around(position)
+
     def before_time(self, timestamp_ms: int) -> int:
         """The position of a batch before which every record is older than that."""
         entry = self._times.floor(timestamp_ms - 1)

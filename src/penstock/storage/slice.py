@@ -56,8 +56,7 @@ class SearchedSlice(Slice):
             return None
         expected, position = self._segment.place_before(self._query.offset, indexes)
         available = self._segment.sound_end(position) - position
-        span = min(available, self._query.max_bytes + self._interval_bytes)
-        data = _read_cached(self._file, position, span)
+        data = _read_cached(self._file, position, min(available, self._span(indexes, position)))
         if data is None:
             return None
         is_behind = _is_behind_damage(self._segment, position)
@@ -66,6 +65,21 @@ class SearchedSlice(Slice):
             # Rare, and not worth a second way to do it without blocking.
             return None
         return _part(data, selection)
+
+    def _span(self, indexes: SegmentIndexes, position: int) -> int:
+        """How much to read from there on. Where batches begin is known of all that are not small: so what is read need
+
+        not be cut, of which half could be in vain.
+        """
+        max_bytes = self._query.max_bytes
+        last, following = indexes.around_position(position + max_bytes)
+        if last is not None and last > position:
+            # With the header behind it, which tells a gap from a base offset that is damaged.
+            return last - position + HEADER_BYTES
+        if following is None:
+            return max_bytes + self._interval_bytes
+        # What begins here does not fit as a whole; but before a large batch there may be small ones.
+        return following - position if self._query.at_least_one else 2 * self._interval_bytes
 
     def load(self) -> Buffer:
         try:
