@@ -1,4 +1,7 @@
-"""Bugs planted into a copy of the product: `tests/planted/NAME.patch`, each with a line on what it does wrong."""
+"""Bugs planted into a copy of the product: `tests/planted/NAME.patch`, each with a line on what it does wrong.
+
+Those in a folder are for others than the simulation to find.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PATCHES = ROOT / "tests" / "planted"
 
 
-def names() -> list[str]:
-    return sorted(path.stem for path in PATCHES.glob("*.patch"))
+def names(pattern: str = "*") -> list[str]:
+    return sorted(str(path.relative_to(PATCHES).with_suffix("")) for path in PATCHES.glob(f"{pattern}.patch"))
 
 
 def copy_product(directory: Path) -> Path:

@@ -35,12 +35,16 @@ class ClientArguments:
     # Of members: which protocol, and near which brokers they are.
     protocol: str = "classic"
     rack: str = ""
+    # Of workers: where to, and how long one of their transactions may take.
+    output: str = ""
+    transaction_ms: int = 10_000
 
     def to_command(self) -> list[str]:
         command = ["--name", self.name, "--bootstrap", self.bootstrap, "--topic", self.topic, "--group", self.group]
         command += ["--partitions", str(self.partitions), "--rate", str(self.rate), "--run-s", str(self.run_s)]
         command += ["--histories", str(self.histories)]
-        return [*command, "--protocol", self.protocol, "--rack", self.rack]
+        command += ["--protocol", self.protocol, "--rack", self.rack]
+        return [*command, "--output", self.output, "--transaction-ms", str(self.transaction_ms)]
 
 
 def parsed_arguments() -> ClientArguments:
@@ -54,19 +58,9 @@ def parsed_arguments() -> ClientArguments:
     parser.add_argument("--histories", type=Path, required=True)
     parser.add_argument("--protocol", choices=["classic", "consumer"], default="classic")
     parser.add_argument("--rack", default="")
-    found = parser.parse_args()
-    return ClientArguments(
-        name=found.name,
-        bootstrap=found.bootstrap,
-        topic=found.topic,
-        partitions=found.partitions,
-        group=found.group,
-        rate=found.rate,
-        histories=found.histories,
-        run_s=found.run_s,
-        protocol=found.protocol,
-        rack=found.rack,
-    )
+    parser.add_argument("--output", default="")
+    parser.add_argument("--transaction-ms", type=int, default=10_000)
+    return ClientArguments(**vars(parser.parse_args()))
 
 
 def until_told() -> threading.Event:

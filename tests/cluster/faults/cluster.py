@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
 from kio.static.primitive import i8
@@ -185,8 +185,9 @@ class TestCluster:
     def controller(self) -> BrokerProcess | None:
         return self.brokers.get(self.metadata().controller_id)
 
-    def coordinator(self, group: str) -> BrokerProcess | None:
-        return self.brokers.get(self.ask(FindCoordinatorRequest(key=group, key_type=i8(0))).node_id)
+    def coordinator(self, name: str, *, of_transactions: bool = False) -> BrokerProcess | None:
+        """Of a group, or of a transactional id."""
+        return self.brokers.get(self.ask(FindCoordinatorRequest(key=name, key_type=i8(of_transactions))).node_id)
 
     # After the faults
 
@@ -231,11 +232,15 @@ class TestCluster:
         return self.clients.run(ask)
 
     def committed(self, group: str, topic: str, partitions: int) -> dict[int, int]:
+        """Empty if the coordinator has moved just now."""
+
         def ask() -> dict[int, int]:
             consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, **CLIENT})
             try:
                 rows = [TopicPartition(topic, partition) for partition in range(partitions)]
                 return {row.partition: row.offset for row in consumer.committed(rows, timeout=20)}
+            except KafkaException:
+                return {}
             finally:
                 consumer.close()
 

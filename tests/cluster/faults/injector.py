@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tests.bad_input.raw import ConnectionClosed
 from tests.cluster.faults.cluster import TestCluster, wait_for
-from tests.cluster.faults.processes import BrokerProcess
+from tests.cluster.faults.processes import BrokerProcess, Process
 from tests.cluster.faults.schedule import Fault, Kind, Role
 from tests.cluster.faults.zookeepers import ZooKeepers
 
@@ -15,11 +15,20 @@ FIND_S = 30
 
 
 class Injector:
-    def __init__(self, cluster: TestCluster, topic: str, group: str, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        cluster: TestCluster,
+        topic: str,
+        group: str,
+        say: Callable[[str], None],
+        workers: Mapping[str, Process] | None = None,
+    ) -> None:
+        """Workers by their transactional ids."""
         self._cluster = cluster
         self._topic = topic
         self._group = group
         self._say = say
+        self._workers = {} if workers is None else workers
 
     def inject(self, fault: Fault) -> None:
         """Returns when it is undone; what it left behind is another matter."""
@@ -30,6 +39,8 @@ class Injector:
             self._kill_all(fault)
         elif fault.kind in (Kind.JOIN, Kind.DRAIN):
             self._spare(fault)
+        elif fault.role is Role.WORKER:
+            self._worker(fault)
         else:
             self._broker(fault)
 
@@ -102,6 +113,19 @@ class Injector:
             cluster.spare_leaves()
         time.sleep(fault.hold_s)
 
+    def _worker(self, fault: Fault) -> None:
+        """One that was killed stays dead: what it left must be done with before another takes its id."""
+        names = sorted(self._workers)
+        name = names[fault.pick % len(names)]
+        self._say(f"{fault}: {name}")
+        worker = self._workers[name]
+        if fault.kind is Kind.KILL:
+            worker.kill()
+        else:
+            worker.pause()
+            time.sleep(fault.hold_s)
+            worker.resume()
+
     def _store(self, fault: Fault) -> None:
         store = self._cluster.zookeepers
         assert isinstance(store, ZooKeepers)
@@ -144,6 +168,9 @@ class Injector:
             return cluster.controller()
         if fault.role is Role.COORDINATOR:
             return cluster.coordinator(self._group)
+        if fault.role is Role.TRANSACTIONS:
+            names = sorted(self._workers)
+            return cluster.coordinator(names[fault.pick % len(names)], of_transactions=True)
         views = cluster.partitions(self._topic)
         view = views[fault.pick % len(views)]
         if fault.role is Role.LEADER:

@@ -17,8 +17,13 @@ ROOT = Path(__file__).resolve().parents[3]
 KEPT = ROOT / "build" / "faults"
 
 
-def run_scenario(name: str, module: str, *options: str, timeout_s: float) -> dict[str, Any]:
-    """What it saw, from the last line of its output. Its directory stays if it ended badly."""
+def run_scenario(
+    name: str, module: str, *options: str, timeout_s: float, product: Path | None = None
+) -> dict[str, Any]:
+    """What it saw, from the last line of its output. Its directory stays if it ended badly.
+
+    `product`: where another `penstock` is to be found.
+    """
     directory = KEPT / name
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
@@ -29,7 +34,7 @@ def run_scenario(name: str, module: str, *options: str, timeout_s: float) -> dic
     ran = subprocess.run(
         command if why else command_in_namespaces(command),
         cwd=ROOT,
-        env=_environment(),
+        env=_environment(product),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         timeout=timeout_s,
@@ -45,6 +50,7 @@ def run_scenario(name: str, module: str, *options: str, timeout_s: float) -> dic
     return seen
 
 
-def _environment() -> dict[str, str]:
+def _environment(product: Path | None) -> dict[str, str]:
     """Settings of a broker may come from the environment; here all come from the scenario."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+    return kept if product is None else {**kept, "PYTHONPATH": f"{product}{os.pathsep}{ROOT}"}

@@ -12,8 +12,11 @@ import json
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from tests.cluster.faults.broker_logs import events_in
 from tests.cluster.faults.clients import GROUP, TOPIC, ClientArguments
@@ -21,9 +24,9 @@ from tests.cluster.faults.cluster import HEAL_S, TestCluster, rack_of, wait_for
 from tests.cluster.faults.injector import Injector
 from tests.cluster.faults.network import open_network
 from tests.cluster.faults.processes import Process, python_module
-from tests.cluster.faults.schedule import Pace, Possible, schedule
+from tests.cluster.faults.schedule import Fault, Pace, Possible, schedule
 from tests.cluster.history.checker import check
-from tests.cluster.history.events import Acked, Drained, Failed, Read, Unknown
+from tests.cluster.history.events import Acked, AnyEvent, Drained, Failed, Read, Unknown
 from tests.cluster.history.recording import Recorder, now_ns, read_events
 
 PARTITIONS = 6
@@ -65,6 +68,12 @@ class Outcome:
 
 
 class Scenario:
+    # Topics with the number of their partitions: whose logs are compared in the end, and which are whole before that.
+    _recorded: tuple[tuple[str, int], ...] = ((TOPIC, PARTITIONS),)
+    _topics: tuple[str, ...] = (TOPIC,)
+    # Of brokers, besides.
+    _settings: Mapping[str, str] = MappingProxyType({})
+
     def __init__(self, wish: Wish, directory: Path) -> None:
         self._wish = wish
         self._directory = directory
@@ -73,8 +82,10 @@ class Scenario:
         self._began = time.monotonic()
         settings = {
             "offsets.topic.num.partitions": "3",
+            "transaction.state.log.num.partitions": "3",
             # Small segments, so that faults also meet rolls.
             "segment.bytes": str(256 * 1024),
+            **self._settings,
         }
         if wish.zookeepers:
             settings["zookeeper.session.timeout.ms"] = str(wish.session_ms)
@@ -88,7 +99,12 @@ class Scenario:
         )
         self._producers: list[Process] = []
         self._others: list[Process] = []
-        self._outcome = Outcome(seed=wish.seed, brokers=wish.brokers, network_faults=self._cluster.network.can_cut)
+        self._outcome = self._new_outcome()
+        self._injector = Injector(self._cluster, TOPIC, GROUP, self._say)
+
+    def _new_outcome(self) -> Outcome:
+        wish = self._wish
+        return Outcome(seed=wish.seed, brokers=wish.brokers, network_faults=self._cluster.network.can_cut)
 
     def run(self) -> Outcome:
         try:
@@ -122,7 +138,8 @@ class Scenario:
         self._others.append(self._client("watching", "watcher"))
         wait_for(lambda: self._acked() > 0, "the first message is acknowledged", HEAL_S)
 
-    def _client(self, module: str, name: str, rack: str = "") -> Process:
+    def _client(self, module: str, name: str, **more: Any) -> Process:
+        """What it is told besides, or instead, is in `more`: fields of ClientArguments."""
         arguments = ClientArguments(
             name=name,
             bootstrap=self._cluster.bootstrap,
@@ -133,8 +150,8 @@ class Scenario:
             histories=self._histories,
             run_s=7200,
             protocol=self._wish.protocol,
-            rack=rack,
         )
+        arguments = replace(arguments, **more)
         command = python_module(f"tests.cluster.faults.{module}", *arguments.to_command())
         process = Process(self._cluster.clients, command, self._directory / f"{name}.log")
         process.launch()
@@ -146,14 +163,15 @@ class Scenario:
 
     def _suffer(self) -> None:
         wish = self._wish
-        possible = Possible(self._cluster.network.can_cut, wish.brokers, wish.zookeepers, wish.spare)
         pace = Pace(wish.session_ms / 1000, wish.longest_hold_s, wish.gap_s, wish.heal_between)
-        injector = Injector(self._cluster, TOPIC, GROUP, self._say)
         kinds: Counter[str] = Counter()
-        for fault in schedule(wish.seed, wish.faults, possible, pace):
+        for fault in schedule(wish.seed, wish.faults, self._possible(), pace):
+            if self._is_over():
+                break
             if fault.after_healing:
                 self._whole()
-            injector.inject(fault)
+            self._before(fault)
+            self._injector.inject(fault)
             kinds[fault.kind.value] += 1
             self._outcome.faults += 1
             self._outcome.faults_by_kind = dict(kinds)
@@ -162,7 +180,22 @@ class Scenario:
                     raise AssertionError(
                         f"broker {broker.node_id} ended by itself after {fault}: {broker.output_text()[-2000:]}"
                     )
+            self._after(fault)
             self._clients_live()
+
+    def _possible(self) -> Possible:
+        wish = self._wish
+        return Possible(self._cluster.network.can_cut, wish.brokers, wish.zookeepers, wish.spare)
+
+    def _is_over(self) -> bool:
+        """Before all faults have come."""
+        return False
+
+    def _before(self, fault: Fault) -> None:
+        """The last one is undone, and has healed if this one waits for that."""
+
+    def _after(self, fault: Fault) -> None:
+        """It is undone; what it left behind is still there."""
 
     def _clients_live(self) -> None:
         """One that does not is a finding; what all of them saw says more, so the run goes on."""
@@ -172,7 +205,7 @@ class Scenario:
                 clients.remove(process)
 
     def _whole(self) -> None:
-        took = self._cluster.wait_until_whole(TOPIC)
+        took = sum(self._cluster.wait_until_whole(topic) for topic in self._topics)
         self._outcome.slowest_heal_seconds = max(self._outcome.slowest_heal_seconds, round(took, 1))
 
     def _recover(self) -> None:
@@ -186,23 +219,33 @@ class Scenario:
             producer.terminate()
         for producer in self._producers:
             assert producer.wait(FLUSH_S) == 0, producer.output_text()[-2000:]
-        ends = self._cluster.ends(TOPIC, PARTITIONS)
-        self._say(f"ends are {ends}; the group reads to them")
-        wait_for(
-            lambda: self._cluster.committed(GROUP, TOPIC, PARTITIONS) == ends,
-            f"the group has committed {ends}",
-            HEAL_S,
-            lambda: self._cluster.committed(GROUP, TOPIC, PARTITIONS),
-        )
-        with Recorder(self._histories, "scenario") as recorder:
-            recorder.record(Drained(at_ns=now_ns(), group=GROUP, topic=TOPIC))
+        self._drain()
         self._whole()
         self._end_clients()
         with Recorder(self._histories, "replicas") as recorder:
-            self._cluster.dump(TOPIC, PARTITIONS, recorder)
+            for topic, partitions in self._recorded:
+                self._cluster.dump(topic, partitions, recorder)
         with Recorder(self._histories, "brokers") as recorder:
             for broker in self._cluster.every_broker:
-                recorder.record(*events_in(broker.output_text(), broker.node_id, TOPIC))
+                text = broker.output_text()
+                for topic, _ in self._recorded:
+                    recorder.record(*events_in(text, broker.node_id, topic))
+
+    def _drain(self) -> None:
+        """All who read get to the end."""
+        self._drained(GROUP, TOPIC, PARTITIONS)
+
+    def _drained(self, group: str, topic: str, partitions: int) -> None:
+        ends = self._cluster.ends(topic, partitions)
+        self._say(f"ends of {topic} are {ends}; {group} reads to them")
+        wait_for(
+            lambda: self._cluster.committed(group, topic, partitions) == ends,
+            f"{group} has committed {ends}",
+            HEAL_S,
+            lambda: self._cluster.committed(group, topic, partitions),
+        )
+        with Recorder(self._histories, "scenario") as recorder:
+            recorder.record(Drained(at_ns=now_ns(), group=group, topic=topic))
 
     def _end_clients(self) -> None:
         for process in (*self._producers, *self._others):
@@ -219,18 +262,22 @@ class Scenario:
             outcome.findings += [
                 f"broker {broker.node_id} has {word!r} in its log" for word in UNEXPECTED if word in text
             ]
+        self._count(events)
+        outcome.seconds = round(time.monotonic() - self._began, 1)
+        self._say(f"{len(outcome.findings)} findings in {len(events)} events")
+
+    def _count(self, events: list[AnyEvent]) -> None:
+        outcome = self._outcome
         counts = Counter(type(event) for event in events)
         outcome.events = len(events)
         outcome.acked, outcome.reads = counts[Acked], counts[Read]
         outcome.refused, outcome.unknown = counts[Failed], counts[Unknown]
-        outcome.seconds = round(time.monotonic() - self._began, 1)
         if not outcome.acked:
             outcome.findings.append("nothing was acknowledged")
-        self._say(f"{len(outcome.findings)} findings in {len(events)} events")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", type=int, default=8)
@@ -243,7 +290,11 @@ def main() -> int:
     parser.add_argument("--heal-between", type=float, default=0.6, help="the part of faults that wait for healing")
     parser.add_argument("--protocol", choices=["classic", "consumer"], default="classic", help="of the group")
     parser.add_argument("--spare", action="store_true", help="one more broker, which joins and leaves")
-    given = vars(parser.parse_args())
+    return parser
+
+
+def main() -> int:
+    given = vars(arguments(__doc__).parse_args())
     directory: Path = given.pop("directory").absolute()
     directory.mkdir(parents=True, exist_ok=True)
     outcome = Scenario(Wish(**given), directory).run()

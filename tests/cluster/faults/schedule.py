@@ -29,6 +29,9 @@ class Role(enum.Enum):
     FOLLOWER = "follower"
     CONTROLLER = "controller"
     COORDINATOR = "coordinator"
+    TRANSACTIONS = "coordinator of transactions"
+    # A client that does transactions
+    WORKER = "worker"
     # Of the ZooKeeper ensemble
     STORE_LEADER = "leading server"
     STORE_FOLLOWER = "following server"
@@ -63,6 +66,10 @@ class Possible:
     zookeepers: int
     # There is one more broker, which joins and leaves.
     spare: bool = False
+    # There are clients that do transactions.
+    workers: bool = False
+    # And nobody else suffers.
+    only_workers: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,13 +88,19 @@ _NETWORK = (Kind.ISOLATE, Kind.SPLIT, Kind.ONE_WAY_OUT, Kind.ONE_WAY_IN, Kind.RE
 def cases(possible: Possible) -> list[tuple[Kind, Role]]:
     """Every kind of fault for every role that it can meet."""
     kinds = [Kind.KILL, Kind.PAUSE]
+    if possible.only_workers:
+        return [(kind, Role.WORKER) for kind in kinds]
     if possible.cuts:
         kinds += _NETWORK if possible.brokers > 1 else (Kind.RESET, Kind.ISOLATE)
         if possible.zookeepers:
             kinds.append(Kind.NO_STORE)
     if possible.brokers > 1:
         kinds.append(Kind.WIPE)
-    found = [(kind, role) for kind in kinds for role in _BROKER_ROLES]
+    roles = (*_BROKER_ROLES, Role.TRANSACTIONS) if possible.workers else _BROKER_ROLES
+    found = [(kind, role) for kind in kinds for role in roles]
+    if possible.workers:
+        # As often as brokers.
+        found += [(kind, Role.WORKER) for kind in (Kind.KILL, Kind.PAUSE) for _ in roles]
     found.append((Kind.KILL_ALL, Role.ALL))
     if possible.spare:
         found += [(Kind.JOIN, Role.SPARE), (Kind.DRAIN, Role.SPARE)]
