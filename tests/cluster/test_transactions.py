@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from tests.cluster.faults.cluster import TestCluster
+from tests.interop.server import Server
+from tests.interop.transactional_scenarios import SCENARIOS, Scenario
 from tests.interop.waiting import eventually
 
 QUIET = {"log_level": 0}
 PARTITIONS = 6
 WAIT_S = 60.0
+# `make torture cluster-clients` has all of them.
+QUICK = {name: scenario for name, scenario in SCENARIOS.items() if "aiokafka" in name or "fenced" in name}
 
 
 def producer_of(cluster: TestCluster, name: str) -> Producer:
@@ -60,6 +65,11 @@ def committed(cluster: TestCluster, topic: str) -> list[str]:
             ended.add(message.partition() or 0)
     consumer.close()
     return sorted(found)
+
+
+@pytest.mark.parametrize("scenario", QUICK.values(), ids=list(QUICK))
+def test_a_client(cluster: TestCluster, scenario: Scenario) -> None:
+    scenario(Server(cluster.bootstrap))
 
 
 def test_transactions_go_on_when_their_coordinator_is_killed(cluster: TestCluster) -> None:

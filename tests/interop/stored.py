@@ -18,9 +18,11 @@ class StoredBatch:
     record_count: int
     codec: str
     producer_id: int
+    producer_epoch: int
     base_sequence: int
     log_append_time: bool
     max_timestamp_ms: int
+    is_control: bool
 
 
 def stored_batches(bootstrap: str, topic: str, partition: int = 0, offset: int = 0) -> list[StoredBatch]:
@@ -40,9 +42,11 @@ def stored_batches(bootstrap: str, topic: str, partition: int = 0, offset: int =
                 record_count=batch.next_offset - batch.base_offset,
                 codec=_CODECS[batch.compression_type],
                 producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
                 base_sequence=batch.base_sequence,
                 log_append_time=batch.timestamp_type == 1,
                 max_timestamp_ms=batch.max_timestamp,
+                is_control=batch.is_control_batch,
             )
         )
     return found

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 from tests.interop.admins.confluent import ConfluentAdmin
 from tests.interop.clients.confluent import ConfluentClient
 from tests.interop.leaders import brokers
@@ -15,6 +17,8 @@ from tests.interop.membership import Membership
 from tests.interop.programs.program import BOTH_PROTOCOLS, Program, go, java, kafkajs
 from tests.interop.server import Server
 from tests.interop.stored import stored_batches
+from tests.interop.transactional import TIMEOUT_S, committed, consumer_of, producer_of, transaction
+from tests.interop.waiting import eventually
 
 pytestmark = pytest.mark.torture("interop")
 
@@ -22,9 +26,9 @@ LONG_MS = 60_000
 SHORT_MS = 2_000
 
 MAKERS: dict[str, Callable[[Path], Program]] = {
-    "java 4.3": lambda directory: java("4.3.1", directory, BOTH_PROTOCOLS),
-    "java 2.8": lambda directory: java("2.8.2", directory, ("classic",)),
-    "franz-go": lambda directory: go("franz_go", directory, BOTH_PROTOCOLS),
+    "java 4.3": lambda directory: java("4.3.1", directory, BOTH_PROTOCOLS, transactions=2),
+    "java 2.8": lambda directory: java("2.8.2", directory, ("classic",), transactions=1),
+    "franz-go": lambda directory: go("franz_go", directory, BOTH_PROTOCOLS, transactions=2),
     "sarama": lambda directory: go("sarama", directory, ("classic",)),
     "kafkajs": kafkajs,
 }
@@ -86,3 +90,55 @@ def test_admin(program: Program, server: Server) -> None:
         "listed": True,
         "deleted": True,
     }
+
+
+def in_transactions(program: Program, server: Server, what: str, topic: str, **told: object) -> dict[str, Any]:
+    if not program.transactions:
+        pytest.skip("transactions are not tried with this program")
+    names = {"id": server.name("id"), "group": server.name("group"), "topic": topic, **told}
+    return program.run(what, bootstrap=server.bootstrap, **names)
+
+
+def test_what_is_committed_is_read_and_what_is_aborted_is_not(program: Program, server: Server) -> None:
+    topic = server.topic(partitions=2)
+    expected = in_transactions(program, server, "transactions", topic, count=4, partitions=2)["committed"]
+    assert sorted(expected) == ["0-0", "0-1", "2-0", "2-1"]
+    eventually(lambda: sorted(committed(server, topic, 2)) == expected, "what was committed is there")
+    assert sorted(in_transactions(program, server, "read", topic, partitions=2)["values"]) == expected
+    batches = [batch for batch in stored_batches(server.bootstrap, topic) if not batch.is_control]
+    rising = [batches[0].producer_epoch + (place if program.transactions == 2 else 0) for place in range(4)]
+    assert [batch.producer_epoch for batch in batches] == rising, "version 2 ends every transaction with another epoch"
+
+
+def test_a_zombie_is_fenced(program: Program, server: Server, record_property: Callable[[str, str], None]) -> None:
+    topic = server.topic()
+    refused = in_transactions(program, server, "fencing", topic)["refused"]
+    record_property("told", refused)
+    assert "fenced" in refused.lower()
+    eventually(lambda: committed(server, topic) == ["of its successor"], "only that is read")
+
+
+def test_a_transaction_that_takes_too_long_is_aborted(
+    program: Program, server: Server, record_property: Callable[[str, str], None]
+) -> None:
+    topic = server.topic()
+    refused = in_transactions(program, server, "timeout", topic)["refused"]
+    record_property("told", refused)
+    assert refused
+    assert committed(server, topic) == []
+
+
+def test_consumed_transformed_and_produced_exactly_once(program: Program, server: Server) -> None:
+    source, target, group = server.topic(partitions=2), server.topic(partitions=2), server.name("group")
+    producer = producer_of(server, server.name("id"))
+    for place in range(15):
+        transaction(producer, source, f"{place}", f"{place}", partitions=2)
+        producer.abort_transaction(TIMEOUT_S) if place % 3 == 0 else producer.commit_transaction(TIMEOUT_S)
+    done = in_transactions(program, server, "transform", source, target=target, group=group, count=20)
+    assert done["count"] == 20
+    expected = sorted(f"<{place}>" for place in range(15) if place % 3 for _ in range(2))
+    eventually(lambda: sorted(committed(server, target, 2)) == expected, "each exactly once")
+    with consumer_of(server, group) as consumer:
+        # Before the last marker, or behind it; some clients commit the one and some the other.
+        rows = consumer.committed([TopicPartition(source, 0), TopicPartition(source, 1)], TIMEOUT_S)
+        assert {row.offset for row in rows} <= {29, 30}

@@ -1,7 +1,7 @@
 """Client programs in other languages: fetched, built into a temporary directory, and run.
 
-Each takes `produce`, `admin` or `member` and a JSON object. `member` speaks the line protocol that
-`tests/interop/member.py` describes; the other two print one JSON object when they are done.
+Each takes `produce`, `admin` or `member` and a JSON object, some also what is done in transactions. `member` speaks the
+line protocol that `tests/interop/member.py` describes; the others print one JSON object when they are done.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Program:
     codecs: tuple[str, ...]
     # What it can say for group.protocol.
     protocols: tuple[str, ...] = ("classic",)
+    # Which version of transactions it speaks with a broker that has version 2 (KIP-890). 0: they are not tried with it.
+    transactions: int = 0
 
     def run(self, what: str, **told: object) -> dict[str, Any]:
         done = subprocess.run(
@@ -48,24 +50,24 @@ BOTH_PROTOCOLS = ("classic", "consumer")
 ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-def java(version: str, directory: Path, protocols: tuple[str, ...]) -> Program:
+def java(version: str, directory: Path, protocols: tuple[str, ...], transactions: int) -> Program:
     _need("mvn", "javac", "java")
     shutil.copytree(SOURCES / "java", directory, dirs_exist_ok=True)
     fetch = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs", f"-Dkafka.version={version}"]
     _fetch("Maven Central", fetch, directory)
-    _build(["javac", "-cp", "libs/*", "-d", "classes", "Interop.java"], directory)
+    _build(["javac", "-cp", "libs/*", "-d", "classes", "Interop.java", "Transactions.java"], directory)
     classpath = f"{directory}/classes:{directory}/libs/*"
     # Members are many and short-lived: no compiler threads and no large heap for them.
     command = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m", "-cp", classpath, "Interop")
-    return Program(f"java {version}", command, ALL_CODECS, protocols)
+    return Program(f"java {version}", command, ALL_CODECS, protocols, transactions)
 
 
-def go(name: str, directory: Path, protocols: tuple[str, ...]) -> Program:
+def go(name: str, directory: Path, protocols: tuple[str, ...], transactions: int = 0) -> Program:
     _need("go")
     shutil.copytree(SOURCES / name, directory, dirs_exist_ok=True)
     _fetch("the Go proxy", ["go", "mod", "download"], directory)
     _build(["go", "build", "-o", "program", "."], directory)
-    return Program(name, (str(directory / "program"),), ALL_CODECS, protocols)
+    return Program(name, (str(directory / "program"),), ALL_CODECS, protocols, transactions)
 
 
 def kafkajs(directory: Path) -> Program:

@@ -28,6 +28,8 @@ type told struct {
 	SessionTimeoutMs int      `json:"session_timeout_ms"`
 	InstanceID       *string  `json:"instance_id"`
 	Protocol         string   `json:"protocol"`
+	ID               string   `json:"id"`
+	Target           string   `json:"target"`
 }
 
 var speaking sync.Mutex
@@ -57,6 +59,16 @@ func main() {
 		admin(given)
 	case "member":
 		member(given)
+	case "transactions":
+		rounds(given)
+	case "fencing":
+		fencing(given)
+	case "timeout":
+		timeout(given)
+	case "transform":
+		transform(given)
+	case "read":
+		read(given)
 	}
 }
 

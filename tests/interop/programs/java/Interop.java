@@ -39,6 +39,11 @@ public final class Interop {
             case "produce" -> produce(told);
             case "admin" -> admin(told);
             case "member" -> member(told);
+            case "transactions" -> say(Transactions.rounds(told));
+            case "fencing" -> say(Transactions.fencing(told));
+            case "timeout" -> say(Transactions.timeout(told));
+            case "transform" -> say(Transactions.transform(told));
+            case "read" -> say(Transactions.read(told));
             default -> throw new IllegalArgumentException(arguments[0]);
         }
     }
@@ -176,7 +181,7 @@ public final class Interop {
         return partitions.stream().map(it -> List.<Object>of(it.topic(), it.partition())).toList();
     }
 
-    private static Properties settings(JsonNode told) {
+    static Properties settings(JsonNode told) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", told.get("bootstrap").asText());
         return settings;
