@@ -5,19 +5,27 @@ from __future__ import annotations
 import asyncio
 
 from tests.disk.power import PowerCutDisk
-from tests.replication.world import WAIT_S, topic_id, world
+from tests.replication.world import WAIT_S, World, topic_id, world
 
+from penstock.broker.api import Caller
+from penstock.broker.apis.fetch import Fetch
 from penstock.broker.fetch_limits import FollowerLimits
 from penstock.broker.fetch_read import read_again, read_all
 from penstock.broker.fetch_readers import FollowerReader
-from penstock.broker.fetch_sessions import Wanted
+from penstock.broker.fetch_sessions import FetchSessions, Wanted
 from penstock.broker.fetch_wait import FetchWait
-from penstock.cluster.core.image import Image
+from penstock.broker.reply_memory import ReplyMemory
+from penstock.cluster.core.image import Image, PartitionImage, TopicImage
 from penstock.config.replication import ReplicationSettings
 from penstock.config.topic_replication import TopicReplicationSettings
+from penstock.coordination.paths import PartitionState
 from penstock.errors import Problem, Refused
+from penstock.later import Later
 from penstock.replication.move_throttles import MoveThrottles, Side
+from penstock.replication.partition import Partition
 from penstock.units import MIB
+from penstock.wire.fetch import FetchRequest, PartitionFetch, TopicFetch
+from penstock.wire.fetch_response import FetchResponse
 
 LONG_MS = 1000
 OS = {"flush.policy": "os"}
@@ -73,5 +81,66 @@ def test_what_has_nothing_new_is_told_with_its_high_watermark_and_what_has_ended
             assert [row.high_watermark for row in found.rows][:2] == [1, 5]
             assert [row.refused and row.refused.problem for row in found.rows] == [None, None, Problem.NOT_LEADER]
             assert found.size == busy.log.size_bytes
+
+    asyncio.run(life())
+
+
+async def followed(node: World, topic: str) -> Partition:
+    """By broker 2, which is in sync."""
+    image = PartitionImage(PartitionState(1, 0, (1, 2), (1, 2)), 0)
+    await node.replicas.open_topic(TopicImage(topic, topic_id(topic), (image,), OS))
+    partition = node.replicas.find(topic, 0)
+    assert isinstance(partition, Partition)
+    return partition
+
+
+def fetch_of(node: World, caller: Caller, **offsets: int) -> FetchResponse | Later[FetchResponse]:
+    """By broker 2."""
+    image = Image("cluster", 1, [])
+    throttles = MoveThrottles(image, ReplicationSettings(), TopicReplicationSettings(), Side.LEADER)
+    fetch = Fetch(node.replicas, image, FetchSessions(), ReplyMemory(MIB), throttles, node.pool, node.clock)
+    topics = [
+        TopicFetch("", topic_id(topic), [PartitionFetch(0, 0, offset, 0 if offset else -1, 0, MIB)])
+        for topic, offset in offsets.items()
+    ]
+    return fetch.start(FetchRequest(2, -1, LONG_MS, 1, MIB, 0, 0, -1, topics, [], "", None), caller)
+
+
+def test_what_a_follower_brings_about_by_its_fetch_it_gets_at_once() -> None:
+    async def life() -> None:
+        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:
+            answers, questions = await followed(node, "answers"), await followed(node, "questions")
+            node.write(questions, b"asked")
+
+            def answered(_: object) -> None:
+                node.write(answers, b"answered")
+
+            committed = questions.when_committed(1)
+            committed.when_done(answered)
+            answer = fetch_of(node, Caller("", "", 0), answers=0, questions=1)
+            assert committed.done and isinstance(answer, FetchResponse)
+            assert [bool(topic.partitions[0].records) for topic in answer.topics] == [True, False]
+
+    asyncio.run(life())
+
+
+def test_who_needs_a_followers_next_fetch_by_its_last_one_gets_it_at_once() -> None:
+    async def life() -> None:
+        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:
+            asked, questions = await followed(node, "asked"), await followed(node, "questions")
+            node.write(questions, b"asked")
+            confirmed: list[object] = []
+
+            def ask(_: object) -> None:
+                later = asked.confirmations.ask(asked.leadership, node.clock.now_ms())
+                later.when_done(confirmed.append)
+
+            questions.when_committed(1).when_done(ask)
+            caller = Caller("", "", 0)
+            assert isinstance(fetch_of(node, caller, asked=0, questions=1), FetchResponse)
+            for _ in range(2):
+                assert not confirmed
+                fetch_of(node, caller, asked=0, questions=1)
+            assert confirmed
 
     asyncio.run(life())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from penstock.broker.fetch_limits import FollowerLimits
 from penstock.broker.fetch_read import NO_REPLICA, Row
 from penstock.cluster.core.image import Image
@@ -67,6 +69,21 @@ class FollowerReader:
     def told(self) -> None:
         """All leaders have been told of the fetch; what is read from now on is only read."""
         self._is_told = True
+
+    def has_more_by_now(self, rows: Iterable[Row]) -> bool:
+        """Telling one leader can make others append, or await this follower's next fetch: those of rows that had been
+
+        read by then, and that nobody watches yet.
+        """
+        has_more = False
+        for row in rows:
+            partition = row.partition
+            if partition is None or row.is_held:
+                continue
+            if partition.confirmations.rounds:
+                self.is_urgent |= partition.confirmations.awaits(self._replica)
+            has_more |= partition.log.end_offset != row.wanted.fetch_offset
+        return has_more
 
     def admit(self, partition: Partition, row: Row) -> Refused | None:
         wanted = row.wanted

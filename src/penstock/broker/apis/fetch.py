@@ -3,8 +3,9 @@
 With `read_committed` up to the last stable offset, and with the aborted transactions that overlap with the records: the
 client leaves those out. There is one for every abort marker, also if nothing is left of its transaction.
 
-A follower reads to the end of the log. What it asks for acknowledges what it has, which leaders are told before
-anything is read; it waits for what is appended, and hears of the high watermark when it gets an answer.
+A follower reads to the end of the log. What it asks for acknowledges what it has, which each leader is told before its
+log is read, and what that brings about in other logs goes along at once. Otherwise it waits for what is appended. It
+hears of the high watermark when it gets an answer.
 
 A fetch that finds too little parks one waiter on its partitions; what wakes it leads to one more read, whose result is
 the answer. What is in the page cache is read at once, the rest by a pool thread.
@@ -103,6 +104,8 @@ class Fetch:
         is_urgent = False
         if follower is not None:
             follower.told()
+            if not (read.size or read.failed or follower.is_urgent) and follower.has_more_by_now(read.rows):
+                read = read_again(self._replicas, read, self._max_bytes(request), follower)
             is_urgent = follower.is_urgent
         # Without partitions there is nothing to wait for: it closes a session, say.
         if read.failed or not read.rows or read.size >= request.min_bytes or request.max_wait_ms <= 0 or is_urgent:
