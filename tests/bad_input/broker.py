@@ -22,7 +22,7 @@ from tests.bad_input import requests
 from tests.bad_input.raw import RawConnection
 from tests.interop.waiting import eventually
 
-SETTINGS = {"connections.max.idle.ms": "600000"}
+SETTINGS = {"connections.max.idle.ms": "600000", "group.initial.rebalance.delay.ms": "0"}
 
 
 class Broker:
@@ -46,10 +46,10 @@ class Broker:
     def name(self, stem: str) -> str:
         return f"{stem}-{self._run}-{next(self._numbers)}"
 
-    def topic(self, configs: dict[str, str] | None = None) -> str:
+    def topic(self, configs: dict[str, str] | None = None, partitions: int = 1) -> str:
         name = self.name("bad")
         with self.connect() as connection:
-            (row,) = connection.ask(requests.create_topic(name, configs=configs)).topics
+            (row,) = connection.ask(requests.create_topic(name, partitions, configs)).topics
             assert row.error_code == 0, row.error_message
             eventually(lambda: self._is_ready(connection, name), f"{name} can be read")
         return name

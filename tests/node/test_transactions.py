@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,25 +11,13 @@ from kio.schema.api_versions.v4.request import ApiVersionsRequest as ApiVersions
 from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
-from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
 from kio.schema.list_transactions.v1.request import ListTransactionsRequest
-from kio.schema.txn_offset_commit.v5.request import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from kio.schema.types import GroupId, ProducerId, TopicName, TransactionalId
-from kio.schema.write_txn_markers.v1.request import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
-from kio.static.primitive import i8, i16, i32, i64
-from tests.bad_input import requests
+from kio.schema.types import ProducerId, TransactionalId
+from kio.static.primitive import i8
 from tests.bad_input.raw import RawConnection
 from tests.interop.waiting import eventually
 from tests.transactions.node_client import Client
-from tests.transactions.raw_client import RawProducer, code_of, find_coordinator, init, initialised
+from tests.transactions.raw_client import code_of, initialised
 
 import penstock.testing
 from penstock.testing.node import TestNode
@@ -136,14 +123,7 @@ def test_offsets_go_with_a_transaction_of_version_2(client: Client, name: str) -
     group = FindCoordinatorRequest(key_type=i8(0), coordinator_keys=(name,))
     eventually(lambda: client.ask(group).coordinators[0].error_code is ErrorCode.none, "the group has a coordinator")
     producer = initialised(client.connection, name, 2)
-    row = TxnOffsetCommitRequestPartition(partition_index=i32(0), committed_offset=i64(7), committed_metadata=None)
-    commit = TxnOffsetCommitRequest(
-        transactional_id=TransactionalId(name),
-        group_id=GroupId(name),
-        producer_id=ProducerId(producer.id),
-        producer_epoch=i16(producer.epoch),
-        topics=(TxnOffsetCommitRequestTopic(name=TopicName(topic), partitions=(row,)),),
-    )
+    commit = producer.commit_offset(name, topic, 7)
     retried = (ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator)
     while (code := client.ask(commit).topics[0].partitions[0].error_code) in retried:
         pass
@@ -154,79 +134,31 @@ def test_offsets_go_with_a_transaction_of_version_2(client: Client, name: str) -
     assert client.ask(commit).topics[0].partitions[0].error_code is ErrorCode.invalid_producer_epoch
 
 
-WRONG: dict[str, Callable[[Client, RawProducer, str], tuple[ErrorCode, ErrorCode]]] = {
-    "a producer id of another": lambda client, producer, topic: (
-        client.produce(replace(producer, id=producer.id + 1000), topic, 0),
-        ErrorCode.invalid_producer_id_mapping,
-    ),
-    "an epoch that does not exist yet": lambda client, producer, topic: (
-        client.produce(replace(producer, epoch=producer.epoch + 1), topic, 0),
-        ErrorCode.invalid_producer_epoch,
-    ),
-    "an id that nobody has": lambda client, producer, topic: (
-        client.produce(replace(producer, transactional_id="of nobody"), topic, 0),
-        ErrorCode.invalid_producer_id_mapping,
-    ),
-    "an id of 10 KB": lambda client, producer, topic: (
-        client.produce(replace(producer, transactional_id="x" * 10_000), topic, 0),
-        ErrorCode.invalid_request,
-    ),
-    "an internal topic": lambda client, producer, topic: (
-        code_of(client.ask(producer.add("__transaction_state", 0))),
-        ErrorCode.invalid_topic_exception,
-    ),
-    "a partition that does not exist": lambda client, producer, topic: (
-        code_of(client.ask(producer.add(topic, 5))),
-        ErrorCode.unknown_topic_or_partition,
-    ),
-    "a timeout beyond the limit": lambda client, producer, topic: (
-        client.ask(init("too long", 10**9)).error_code,
-        ErrorCode.invalid_transaction_timeout,
-    ),
-    "a transactional id of 10 KB": lambda client, producer, topic: (
-        client.ask(init("x" * 10_000)).error_code,
-        ErrorCode.invalid_request,
-    ),
-    "the end of what was not begun": lambda client, producer, topic: (
-        client.ask(producer.end()).error_code,
-        ErrorCode.invalid_txn_state,
-    ),
-}
-
-
-@pytest.mark.parametrize("what", WRONG)
-def test_bad_input_gets_its_error_and_changes_nothing(client: Client, name: str, what: str) -> None:
-    topic = client.topic()
-    producer = initialised(client.connection, name, 2)
-    found, expected = WRONG[what](client, producer, topic)
-    assert found is expected
-    assert client.state(name) == "Empty"
-    assert client.offsets(topic) == (0, 0)
-
-
-def test_two_phase_commit_is_refused(client: Client, name: str) -> None:
-    initialised(client.connection, name, 2)
-    request = InitProducerIdRequest(
-        transactional_id=TransactionalId(name), transaction_timeout=requests.timeout(1000), enable2_pc=True
-    )
-    assert client.ask(request).error_code is ErrorCode.transactional_id_authorization_failed
-
-
-def test_clients_write_no_markers(client: Client, name: str) -> None:
-    topic = client.topic()
-    producer = client.begun(name, topic, 2)
-    marker = WritableTxnMarker(
-        producer_id=ProducerId(producer.id),
-        producer_epoch=i16(producer.epoch + 1),
-        transaction_result=True,
-        topics=(WritableTxnMarkerTopic(name=TopicName(topic), partition_indexes=(i32(0),)),),
-        coordinator_epoch=i32(100),
-    )
-    (row,) = client.ask(WriteTxnMarkersRequest(markers=(marker,))).markers[0].topics[0].partitions
-    assert row.error_code is ErrorCode.cluster_authorization_failed
-    assert client.offsets(topic) == (0, 1)
-    producer.ended_by(client.ask(producer.end()))
-    client.until_stable(topic)
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_id_that_has_expired_is_nobodys(name: str, version: int) -> None:
+    soon = {
+        "transactional.id.expiration.ms": "1000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "100",
+        "transaction.state.log.num.partitions": "1",
+    }
+    with penstock.testing.node(soon) as node:
+        client = Client(node)
+        topic = client.topic()
+        producer = client.begun(name, topic, version)
+        producer = producer.ended_by(client.ask(producer.end()))
+        eventually(lambda: client.state(name) == "CompleteCommit", "it is complete")
+        node.advance(seconds=2)
+        eventually(lambda: not client.ask(ListTransactionsRequest()).transaction_states, "it has expired")
+        assert client.produce(producer, topic, 2 - version) is ErrorCode.invalid_producer_id_mapping
+        assert code_of(client.ask(producer.add(topic, 0))) is ErrorCode.invalid_producer_id_mapping
+        assert client.ask(producer.add_offsets(name)).error_code is ErrorCode.invalid_producer_id_mapping
+        assert client.ask(producer.end()).error_code is ErrorCode.invalid_producer_id_mapping
+        assert client.offsets(topic) == (2, 2)
+        again = client.begun(name, topic, version)
+        assert again.id != producer.id
+        again.ended_by(client.ask(again.end()))
+        client.until_stable(topic)
+        client.connection.close()
 
 
 def test_transactions_are_listed_by_state(client: Client, name: str) -> None:
@@ -246,11 +178,6 @@ def test_transactions_are_listed_by_state(client: Client, name: str) -> None:
     assert listed(producer_id_filters=(ProducerId(producer.id),)) == {name}
     assert client.ask(ListTransactionsRequest(state_filters=("Sleepy",))).unknown_state_filters == ("Sleepy",)
     producer.ended_by(client.ask(producer.end()))
-
-
-def test_an_id_without_a_name_has_no_coordinator(client: Client) -> None:
-    (row,) = client.ask(find_coordinator("")).coordinators
-    assert row.error_code is ErrorCode.invalid_request
 
 
 def test_clients_learn_which_version_of_transactions_they_may_use(client: Client) -> None:

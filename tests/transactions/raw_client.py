@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
 from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kio.schema.end_txn.v4.request import EndTxnRequest as EndTxn1
 from kio.schema.end_txn.v5.request import EndTxnRequest as EndTxn2
@@ -17,8 +18,14 @@ from kio.schema.produce.v11.request import TopicProduceData as Topic1
 from kio.schema.produce.v12.request import PartitionProduceData as Partition2
 from kio.schema.produce.v12.request import ProduceRequest as Produce2
 from kio.schema.produce.v12.request import TopicProduceData as Topic2
-from kio.schema.types import ProducerId, TopicName, TransactionalId
-from kio.static.primitive import Records, i8, i16, i32
+from kio.schema.txn_offset_commit.v4.request import TxnOffsetCommitRequest as TxnOffsetCommit1
+from kio.schema.txn_offset_commit.v4.request import TxnOffsetCommitRequestPartition as OffsetPartition1
+from kio.schema.txn_offset_commit.v4.request import TxnOffsetCommitRequestTopic as OffsetTopic1
+from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest as TxnOffsetCommit2
+from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequestPartition as OffsetPartition2
+from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequestTopic as OffsetTopic2
+from kio.schema.types import GroupId, ProducerId, TopicName, TransactionalId
+from kio.static.primitive import Records, i8, i16, i32, i64
 from tests.bad_input import requests
 from tests.bad_input.raw import RawConnection
 
@@ -62,6 +69,42 @@ class RawProducer:
             return Produce1(topic_data=(Topic1(name=name, partition_data=(row,)),), **facts)
         newer = Partition2(index=i32(partition), records=records)
         return Produce2(topic_data=(Topic2(name=name, partition_data=(newer,)),), **facts)
+
+    def add_offsets(self, group: str) -> AddOffsetsToTxnRequest:
+        return AddOffsetsToTxnRequest(
+            transactional_id=TransactionalId(self.transactional_id),
+            producer_id=ProducerId(self.id),
+            producer_epoch=i16(self.epoch),
+            group_id=GroupId(group),
+        )
+
+    def commit_offset(
+        self,
+        group: str,
+        topic: str,
+        offset: int,
+        *,
+        generation: int = -1,
+        member: str = "",
+        instance: str | None = None,
+    ) -> Any:
+        """Of partition 0."""
+        facts: dict[str, Any] = {
+            "transactional_id": TransactionalId(self.transactional_id),
+            "group_id": GroupId(group),
+            "producer_id": ProducerId(self.id),
+            "producer_epoch": i16(self.epoch),
+            "generation_id": i32(generation),
+            "member_id": member,
+            "group_instance_id": instance,
+        }
+        place: dict[str, Any] = {"partition_index": i32(0), "committed_offset": i64(offset), "committed_metadata": None}
+        name = TopicName(topic)
+        if self.version == 1:
+            rows = (OffsetTopic1(name=name, partitions=(OffsetPartition1(**place),)),)
+            return TxnOffsetCommit1(topics=rows, **facts)
+        newer = (OffsetTopic2(name=name, partitions=(OffsetPartition2(**place),)),)
+        return TxnOffsetCommit2(topics=newer, **facts)
 
     def end(self, *, commit: bool = True) -> EndTxn1 | EndTxn2:
         return (EndTxn1 if self.version == 1 else EndTxn2)(
