@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from penstock.storage.core.aborted import AbortedTransactions
 from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.log import Slice
 from penstock.units import KIB
-from penstock.wire.batch import read_header
+from penstock.wire.batch import LENGTH_OVERHEAD, read_header
 from penstock.wire.fetch_response import AbortedTransaction
 
 # Less than this from one segment: compaction may have left only empty batches there, and a client that gets nothing
@@ -23,6 +24,9 @@ SPARSE_BYTES = 4 * KIB
 NO_REPLICA = -1
 # With less than one part in so many left.
 _NEARLY_FULL = 4
+
+_LENGTH = struct.Struct(">i")
+_LENGTH_POSITION = 8
 
 
 class Row:
@@ -249,9 +253,9 @@ def _read_records(read: FetchRead, row: Row, partition: Partition, limits: Limit
 
 
 def _end_offset(data: Buffer) -> int:
-    """Behind the last batch; `data` is a few whole ones."""
-    at = 0
-    while at < len(data):
-        header = read_header(data, at)
-        at += header.size
-    return header.next_offset
+    """Behind the last batch; `data` is whole ones, thousands of them where transactions are small."""
+    following, size = 0, len(data)
+    while following < size:
+        at = following
+        following += LENGTH_OVERHEAD + _LENGTH.unpack_from(data, at + _LENGTH_POSITION)[0]
+    return read_header(data, at).next_offset
