@@ -128,6 +128,7 @@ def test_readers_of_committed_records_are_told_when_there_is_something_for_them(
 def test_offsets_for_readers_of_committed_records() -> None:
     async def life(node: World) -> None:
         partition = await node.partition("orders", OS)
+        began_ms = node.clock.now_ms()
         node.write(partition, b"first")
         write(partition, 0)
         node.write(partition, b"last")
@@ -137,15 +138,15 @@ def test_offsets_for_readers_of_committed_records() -> None:
             assert not isinstance(found, Refused)
             return found.offset
 
-        now_ms = node.clock.now_ms()
+        written_ms = node.clock.now_ms()
         for reads_committed, latest in ((False, 3), (True, 1)):
             assert await find(LATEST, reads_committed=reads_committed) == latest
             assert await find(EARLIEST, reads_committed=reads_committed) == 0
-            assert await find(now_ms, reads_committed=reads_committed) == 0
+            assert await find(began_ms, reads_committed=reads_committed) == 0
         node.clock.advance(1000)
         node.write(partition, b"later")
-        assert await find(now_ms + 1, reads_committed=False) == 3
-        assert await find(now_ms + 1, reads_committed=True) == -1
+        assert await find(written_ms + 1, reads_committed=False) == 3
+        assert await find(written_ms + 1, reads_committed=True) == -1
         # Retention does not wait for a transaction.
         partition.log.delete_records(2)
         assert partition.last_stable_offset == 2
