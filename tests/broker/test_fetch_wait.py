@@ -106,24 +106,6 @@ def fetch_of(node: World, caller: Caller, **offsets: int) -> FetchResponse | Lat
     return fetch.start(FetchRequest(2, -1, LONG_MS, 1, MIB, 0, 0, -1, topics, [], "", None), caller)
 
 
-def test_what_a_follower_brings_about_by_its_fetch_it_gets_at_once() -> None:
-    async def life() -> None:
-        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:
-            answers, questions = await followed(node, "answers"), await followed(node, "questions")
-            node.write(questions, b"asked")
-
-            def answered(_: object) -> None:
-                node.write(answers, b"answered")
-
-            committed = questions.when_committed(1)
-            committed.when_done(answered)
-            answer = fetch_of(node, Caller("", "", 0), answers=0, questions=1)
-            assert committed.done and isinstance(answer, FetchResponse)
-            assert [bool(topic.partitions[0].records) for topic in answer.topics] == [True, False]
-
-    asyncio.run(life())
-
-
 def test_who_needs_a_followers_next_fetch_by_its_last_one_gets_it_at_once() -> None:
     async def life() -> None:
         async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:

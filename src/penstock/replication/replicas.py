@@ -60,8 +60,6 @@ class Replicas:
         self._key_checks = KeyChecks()
         self.overtaking = Overtaking()
         self.giving_way = GivingWay(self._all, clock)
-        # How many there were since the start.
-        self.appends = 0
         # When an append last failed for want of space.
         self.disk_full_ms: int | None = None
         # At the end: all that was taken is on disk.
@@ -159,7 +157,6 @@ class Replicas:
 
     def _append(self, partition: Partition, records: memoryview, header: BatchHeader, now_ms: int) -> Appended:
         appended = partition.append(records, header, now_ms)
-        self.appends += 1
         if partition.log.sync_is_due(now_ms):
             self._flusher.request(partition)
         return appended

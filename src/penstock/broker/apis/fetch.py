@@ -100,7 +100,6 @@ class Fetch:
             follower = FollowerReader(request.replica_id, request.replica_epoch, number, limits, now_ms)
         reads_committed = request.isolation_level == READ_COMMITTED
         reader = follower or ConsumerReader(self._image, request.rack_id, reads_committed=reads_committed)
-        appends = self._replicas.appends
         read = self._read(request, plan, reader, caller)
         is_urgent = False
         if follower is not None:
@@ -108,9 +107,6 @@ class Fetch:
             if not (read.size or read.failed or follower.is_urgent) and follower.has_more_by_now(read.rows):
                 read = read_again(self._replicas, read, self._max_bytes(request), follower)
             is_urgent = follower.is_urgent
-            if self._replicas.appends != appends and not read.size and not read.failed:
-                # What it acknowledged had something appended, perhaps to what had been read by then: nobody would tell.
-                read = read_again(self._replicas, read, self._max_bytes(request), reader)
         # Without partitions there is nothing to wait for: it closes a session, say.
         if read.failed or not read.rows or read.size >= request.min_bytes or request.max_wait_ms <= 0 or is_urgent:
             return self._answer(request, plan, read)
