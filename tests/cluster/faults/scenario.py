@@ -235,13 +235,13 @@ class Scenario:
         """All who read get to the end."""
         self._drained(GROUP, TOPIC, PARTITIONS)
 
-    def _drained(self, group: str, topic: str, partitions: int) -> None:
+    def _drained(self, group: str, topic: str, partitions: int, longest_s: float = HEAL_S) -> None:
         ends = self._cluster.ends(topic, partitions)
         self._say(f"ends of {topic} are {ends}; {group} reads to them")
         wait_for(
             lambda: self._cluster.committed(group, topic, partitions) == ends,
             f"{group} has committed {ends}",
-            HEAL_S,
+            longest_s,
             lambda: self._cluster.committed(group, topic, partitions),
         )
         with Recorder(self._histories, "scenario") as recorder:
