@@ -66,7 +66,7 @@ async def cluster(memory: PowerCutDisk) -> AsyncIterator[Cluster]:
             for failure in (await parts.metadata.load().wait()).values():
                 raise failure
             registration = Registration("localhost", 9092, "machine", None, UUID(int=1), clean=True)
-            async with parts.joined(registration):
+            async with parts.joined(registration, node.replicas.giving_way):
                 yield Cluster(node, parts.image, parts.topics, store, parts.member, parts.metadata, parts.answering)
         finally:
             await store.close()
