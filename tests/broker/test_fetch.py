@@ -41,6 +41,18 @@ def test_an_answer_holds_a_megabyte_unless_the_client_insists_on_more() -> None:
         assert sizes[1] >= 8 * MIB
 
 
+def test_a_fetch_that_insists_on_nearly_all_that_it_may_get_does_not_wait_for_what_is_there() -> None:
+    topics = [f"topic-{number}" for number in range(10)]
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        for topic in topics:
+            assert connection.ask(requests.create_topic(topic)).topics[0].error_code == 0
+            assert connection.ask(requests.produce(topic, good_batch(value=bytes(9_900))))
+        poll = requests.fetch(topics[0], min_bytes=90_000, max_wait_ms=MAX_WAIT_MS)
+        rows = tuple(requests.fetch(topic).topics[0] for topic in topics)
+        answer = connection.ask(replace(poll, max_bytes=i32(100_000), topics=rows))
+        assert sum(len(row.partitions[0].records or b"") for row in answer.responses) >= 90_000
+
+
 def test_a_first_batch_larger_than_all_that_was_asked_for_leaves_nothing_for_the_others() -> None:
     with node() as server, RawConnection(server.bootstrap) as connection:
         for topic in ("large", "rolled"):

@@ -10,7 +10,7 @@ from tests.replication.world import WAIT_S, World, topic_id, world
 from penstock.broker.api import Caller
 from penstock.broker.apis.fetch import Fetch
 from penstock.broker.fetch_limits import FollowerLimits
-from penstock.broker.fetch_read import read_again, read_all
+from penstock.broker.fetch_read import FetchRead, read_again, read_all
 from penstock.broker.fetch_readers import FollowerReader
 from penstock.broker.fetch_sessions import FetchSessions, Wanted
 from penstock.broker.fetch_wait import FetchWait
@@ -71,12 +71,12 @@ def test_what_has_nothing_new_is_told_with_its_high_watermark_and_what_has_ended
             limits = FollowerLimits(throttles, 2, node.clock)
             reader = FollowerReader(2, 0, 1, limits, node.clock.now_ms())
             reader.told()
-            before = read_all(node.replicas, [wanted(name) for name in names], MIB, reader)
+            before = read_all(node.replicas, [wanted(name) for name in names], FetchRead(MIB, 1, to_end=True), reader)
             assert (before.size, before.failed) == (0, False)
             node.write(busy, b"news")
             quiet.high_watermark = 5
             ended.let_go(Refused(Problem.NOT_LEADER, "another leads"))
-            found = read_again(node.replicas, before, MIB, reader)
+            found = read_again(node.replicas, before, FetchRead(MIB, 1, to_end=True), reader)
             assert [bool(row.records) for row in found.rows] == [True, False, False]
             assert [row.high_watermark for row in found.rows][:2] == [1, 5]
             assert [row.refused and row.refused.problem for row in found.rows] == [None, None, Problem.NOT_LEADER]

@@ -7,13 +7,14 @@ from random import Random
 
 import pytest
 from tests.disk.power import PowerCutDisk
-from tests.storage.batches import NOW_MS, bytes_at, contents, headers_in, sync
+from tests.storage.batches import NOW_MS, batch_of, bytes_at, contents, headers_in, sync
 from tests.storage.test_replica_append import batches, take
 
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
 from penstock.storage.holes import first_hole
 from penstock.storage.log import Log
+from penstock.wire.batch import stamp
 
 SEGMENT = f"/log/{0:020d}"
 
@@ -50,6 +51,24 @@ def test_a_flipped_bit_that_looks_like_a_gap_or_a_new_epoch_is_told_by_the_next_
     again = opened(disk)
     assert [(damage.first_offset, damage.next_offset) for damage in again.recovery.damage] == [(8, 12)]
     assert list(contents(again, 12)) == [12]
+
+
+@pytest.mark.parametrize("max_bytes", [0, 1_000, 20_000, 1_000_000])
+def test_a_large_batch_with_a_flipped_base_offset_is_not_served_whatever_the_limit(max_bytes: int) -> None:
+    disk = PowerCutDisk()
+    log = opened(disk)
+    positions = []
+    for offset, size in ((0, 3), (5, 3), (6, 30_000), (7, 10), (9, 10), (10, 5_000), (11, 10)):
+        positions.append(log.size_bytes)
+        batch = bytearray(batch_of(b"v" * size))
+        stamp(batch, offset, 0)
+        take(log, batch)
+    log.close()
+    again = opened(disk)
+    disk.damage(SEGMENT + ".log", positions[2] + 7, bytes([7]))
+    with pytest.raises(PenstockError) as refused:
+        bytes_at(again, 6, max_bytes=max_bytes)
+    assert refused.value.problem is Problem.CORRUPT_RECORDS
 
 
 # Each segment takes three batches, and all but the first begin behind a gap.

@@ -22,8 +22,6 @@ from penstock.wire.fetch_response import AbortedTransaction
 # but those for an answer takes its limits for too small. So the next segment's are added.
 SPARSE_BYTES = 4 * KIB
 NO_REPLICA = -1
-# With less than one part in so many left.
-_NEARLY_FULL = 4
 
 _LENGTH = struct.Struct(">i")
 _LENGTH_POSITION = 8
@@ -138,16 +136,26 @@ class Reader(Protocol):
 
 
 class FetchRead:
-    __slots__ = ("_reads_committed", "_to_end", "cold", "failed", "rows", "size")
+    __slots__ = ("_full", "_max_bytes", "_reads_committed", "_to_end", "cold", "failed", "rows", "size")
 
-    def __init__(self, *, to_end: bool = False, reads_committed: bool = False) -> None:
+    def __init__(self, max_bytes: int, min_bytes: int, *, to_end: bool = False, reads_committed: bool = False) -> None:
         self._to_end = to_end
         self._reads_committed = reads_committed
+        self._max_bytes = max_bytes
+        # What would be left is smaller than most batches, and to look for one that fits costs as much as to read it.
+        self._full = max(min_bytes, max_bytes - max_bytes // 4)
         self.rows: list[Row] = []
         # Rows whose bytes must be waited for; `size` counts them with the most that they may become.
         self.cold: list[Row] = []
         self.size = 0
         self.failed = False
+
+    def room(self) -> int | None:
+        """How many bytes may be added; None: it is full enough. A first batch may be larger than all that was asked
+
+        for.
+        """
+        return None if self.size and self.size >= self._full else max(0, self._max_bytes - self.size)
 
     def read_on(self, row: Row, partition: Partition) -> None:
         """From where the row stands, until there is an answer or the pool is needed."""
@@ -174,24 +182,22 @@ class FetchRead:
             self.read_on(row, row.partition)
 
 
-def read_all(replicas: Replicas, wanted: Iterable[Wanted], max_bytes: int, reader: Reader) -> FetchRead:
+def read_all(replicas: Replicas, wanted: Iterable[Wanted], read: FetchRead, reader: Reader) -> FetchRead:
     """The first partition with records gives at least one batch, however large: a consumer must get past it."""
-    read = FetchRead(to_end=reader.is_follower, reads_committed=reader.reads_committed)
     for each in wanted:
-        _read_row(read, replicas, each, max_bytes, reader)
+        _read_row(read, replicas, each, reader)
     return read
 
 
-def read_again(replicas: Replicas, before: FetchRead, max_bytes: int, reader: Reader) -> FetchRead:
+def read_again(replicas: Replicas, before: FetchRead, read: FetchRead, reader: Reader) -> FetchRead:
     """What a follower waited for. Where it had everything, only what has more is read."""
-    read = FetchRead(to_end=True)
     for row in before.rows:
         partition = row.partition
         if partition is not None and _has_nothing_new(partition, row.wanted):
             row.high_watermark, row.start_offset = partition.high_watermark, partition.log.start_offset
             read.rows.append(row)
         else:
-            _read_row(read, replicas, row.wanted, max_bytes, reader)
+            _read_row(read, replicas, row.wanted, reader)
     return read
 
 
@@ -203,11 +209,7 @@ def _has_nothing_new(partition: Partition, wanted: Wanted) -> bool:
     )
 
 
-def _read_row(read: FetchRead, replicas: Replicas, wanted: Wanted, max_bytes: int, reader: Reader) -> None:
-    """Of an answer that is nearly full, only what there is to say besides records: what is left of it is smaller than
-
-    most batches, and looking for one that fits into it costs as much as reading it.
-    """
+def _read_row(read: FetchRead, replicas: Replicas, wanted: Wanted, reader: Reader) -> None:
     row = Row(wanted)
     read.rows.append(row)
     partition = (
@@ -230,10 +232,9 @@ def _read_row(read: FetchRead, replicas: Replicas, wanted: Wanted, max_bytes: in
         # Said at once, and without records.
         read.failed = True
     elif not reader.is_follower or wanted.fetch_offset != partition.log.end_offset:
-        bytes_left = max_bytes - read.size
-        # A first batch may be larger than all that was asked for.
-        if not read.size or bytes_left * _NEARLY_FULL >= max_bytes:
-            row.bytes_left = max(0, min(wanted.max_bytes, bytes_left))
+        room = read.room()
+        if room is not None:
+            row.bytes_left = max(0, min(wanted.max_bytes, room))
             _read_records(read, row, partition, reader.limits)
 
 

@@ -9,6 +9,7 @@ from penstock.errors import PenstockError, Problem
 from penstock.storage.core.selection import Query, Selection, select
 from penstock.storage.segment import Segment
 from penstock.storage.segment_indexes import SegmentIndexes
+from penstock.units import MIB
 from penstock.wire.batch import HEADER_BYTES
 
 logger = logging.getLogger(__name__)
@@ -73,13 +74,14 @@ class SearchedSlice(Slice):
         """
         max_bytes = self._query.max_bytes
         last, following = indexes.around_position(position + max_bytes)
+        # Always with the header behind it, which tells a gap from a base offset that is damaged.
         if last is not None and last > position:
-            # With the header behind it, which tells a gap from a base offset that is damaged.
             return last - position + HEADER_BYTES
         if following is None:
-            return max_bytes + self._interval_bytes
+            return max_bytes + self._interval_bytes + HEADER_BYTES
         # What begins here does not fit as a whole; but before a large batch there may be small ones.
-        return following - position if self._query.at_least_one else 2 * self._interval_bytes
+        enough = max_bytes + MIB if self._query.at_least_one else 2 * self._interval_bytes
+        return min(following - position, enough) + HEADER_BYTES
 
     def load(self) -> Buffer:
         try:

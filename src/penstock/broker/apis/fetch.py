@@ -105,7 +105,7 @@ class Fetch:
         if follower is not None:
             follower.told()
             if not (read.size or read.failed or follower.is_urgent) and follower.has_more_by_now(read.rows):
-                read = read_again(self._replicas, read, self._max_bytes(request), follower)
+                read = read_again(self._replicas, read, self._new_read(request, follower), follower)
             is_urgent = follower.is_urgent
         # Without partitions there is nothing to wait for: it closes a session, say.
         if read.failed or not read.rows or read.size >= request.min_bytes or request.max_wait_ms <= 0 or is_urgent:
@@ -113,17 +113,20 @@ class Fetch:
         return self._park(request, plan, read, caller, reader)
 
     def _read(self, request: FetchRequest, plan: Plan, reader: Reader, caller: Caller) -> FetchRead:
-        max_bytes = self._max_bytes(request)
+        read = self._new_read(request, reader)
         if plan.session is not None or reader.is_follower or len(plan.wanted) == 1:
-            return read_all(self._replicas, plan.wanted, max_bytes, reader)
-        read = read_all(self._replicas, _in_turn(plan.wanted, caller.served_last), max_bytes, reader)
+            return read_all(self._replicas, plan.wanted, read, reader)
+        read_all(self._replicas, _in_turn(plan.wanted, caller.served_last), read, reader)
         caller.served_last = _last_served(read) if read.size else None
         return read
 
-    def _max_bytes(self, request: FetchRequest) -> int:
+    def _new_read(self, request: FetchRequest, reader: Reader) -> FetchRead:
         # Twice: an answer is made of whole batches, and must not fall short for the last one.
         enough_bytes = min(MAX_BYTES, max(ENOUGH_BYTES, 2 * request.min_bytes))
-        return min(request.max_bytes, enough_bytes, self._reply_memory.allowance())
+        max_bytes = min(request.max_bytes, enough_bytes, self._reply_memory.allowance())
+        return FetchRead(
+            max_bytes, request.min_bytes, to_end=reader.is_follower, reads_committed=reader.reads_committed
+        )
 
     def _park(
         self, request: FetchRequest, plan: Plan, read: FetchRead, caller: Caller, reader: Reader
@@ -133,7 +136,7 @@ class Fetch:
         def finish() -> None:
             caller.when_gone = caller.when_more = None
             if reader.is_follower and not read.size:
-                found = read_again(self._replicas, read, self._max_bytes(request), reader)
+                found = read_again(self._replicas, read, self._new_read(request, reader), reader)
             else:
                 found = self._read(request, plan, reader, caller)
             response = self._answer(request, plan, found)
