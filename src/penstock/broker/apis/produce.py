@@ -96,9 +96,10 @@ class Produce:
             return self._refused_one(acks, name, topic_id, index, partition)
         result = self._replicas.append(partition, records, caller, for_all=acks == ACKS_ALL)
         if isinstance(result, Refused):
-            if result is not HANDING_OVER or (handed_over := partition.hand_over.under_way) is None:
+            if result is not HANDING_OVER:
                 return self._refused_one(acks, name, topic_id, index, result)
-            return handed_over.map(lambda refused: self._refused_one(acks, name, topic_id, index, refused or result))
+            over = partition.hand_over.when_over()
+            return over.map(lambda refused: self._refused_one(acks, name, topic_id, index, refused or result))
         base_offset, next_offset, append_time_ms, _, start_offset = result
         produced = new_tuple(OneProduced, (name, topic_id, index, base_offset, append_time_ms, start_offset))
         if acks != ACKS_ALL:
@@ -125,8 +126,7 @@ class Produce:
             if isinstance(result, Refused):
                 rows.append(_failed(index, result))
                 if result is HANDING_OVER and isinstance(partition, Partition):
-                    handed_over = partition.hand_over.under_way
-                    uncommitted.append(_Uncommitted(handed_over or Later.of(result), rows, len(rows) - 1))
+                    uncommitted.append(_Uncommitted(partition.hand_over.when_over(), rows, len(rows) - 1))
                 continue
             rows.append(
                 PartitionProduced(index, NONE, result.base_offset, result.log_append_time_ms, result.start_offset)
