@@ -25,6 +25,10 @@ class HandOver:
     def begin(self) -> None:
         self.under_way = self.under_way or Later()
 
+    def when_over(self) -> Later[Committed]:
+        """With what whoever met HANDING_OVER is refused in the end."""
+        return self.under_way or Later.of(HANDING_OVER)
+
     def end(self, refused: Refused = HANDING_OVER) -> None:
         """With what all are refused that wanted to append meanwhile."""
         if self.under_way is not None:

@@ -127,9 +127,10 @@ class Produce:
             return self._refused_one(acks, name, topic_id, index, partition)
         result = self._replicas.append(partition, records, caller, for_all=acks == ACKS_ALL)
         if isinstance(result, Refused):
-            if result is not HANDING_OVER or (handed_over := partition.hand_over.under_way) is None:
+            if result is not HANDING_OVER:
                 return self._refused_one(acks, name, topic_id, index, result)
-            return handed_over.map(lambda refused: self._refused_one(acks, name, topic_id, index, refused or result))
+            over = partition.hand_over.when_over()
+            return over.map(lambda refused: self._refused_one(acks, name, topic_id, index, refused or result))
         base_offset, next_offset, append_time_ms, _, start_offset = result
         produced = new_tuple(OneProduced, (name, topic_id, index, base_offset, append_time_ms, start_offset))
         if acks != ACKS_ALL:
@@ -167,8 +168,8 @@ class Produce:
                 continue
             if isinstance(result, Refused):
                 rows.append(_failed(index, _in_words_for(knows_abortable, result)))
-                if result is HANDING_OVER and (handed_over := partition.hand_over.under_way) is not None:
-                    uncommitted.append(_Uncommitted(handed_over, rows, len(rows) - 1))
+                if result is HANDING_OVER:
+                    uncommitted.append(_Uncommitted(partition.hand_over.when_over(), rows, len(rows) - 1))
                 continue
             rows.append(_appended(index, result))
             if acks == ACKS_ALL:
