@@ -1,0 +1,1 @@
+"""What the data source decides: plain values in, plain values out."""
