@@ -12,13 +12,12 @@ from penstock.spark.core.topic_partition import TopicPartition
 class OffsetRange:
     """The records of `[start, end)`. Plain and picklable: it travels from the driver to a task.
 
-    `topic_id` is None where the server knows no topic ids; else a topic of another id has been created anew and must not
-    be read in its place. `leader_epoch` is the newest that the driver knew, -1 if none: a reader needs metadata at least
-    as new, and a later leader is no error.
+    A topic with another id than `topic_id` was created anew and must not be read in its place. `leader_epoch` is the
+    newest that the driver knew, -1 if none: a reader needs metadata as new, and a later leader is no error.
     """
 
     topic: str
-    topic_id: UUID | None
+    topic_id: UUID
     partition: int
     start: int
     end: int
@@ -27,8 +26,3 @@ class OffsetRange:
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
-
-    @property
-    def size(self) -> int:
-        """Offsets, not records: compaction and transaction markers leave gaps."""
-        return self.end - self.start
