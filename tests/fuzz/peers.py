@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+import msgspec
 from kio.schema.errors import ErrorCode
 from tests.fuzz.corpus import batch_bytes, spoiled_batch
 from tests.fuzz.target import Target
@@ -40,6 +41,8 @@ from penstock.wire.fetch_response import (
 )
 from penstock.wire.leaders import LeaderIdAndEpoch
 from penstock.wire.malformed import Malformed
+from penstock.wire.query_messages import Abort, Attempt, Commit, Open
+from penstock.wire.query_messages import decode_request as decode_query_request
 from penstock.wire.received_batches import received_batches
 
 # Length, correlation id, no tagged fields.
@@ -134,6 +137,14 @@ def _reply(random: Random) -> bytes:
     return encode(Reply("", "words", (ReplyRow(),) * random.randrange(3), random.randbytes(9), (1, 2)))
 
 
+def _query_request(random: Random) -> bytes:
+    attempts = tuple(Attempt("id", random.getrandbits(63), random.getrandbits(15)) for _ in range(random.randrange(4)))
+    request = random.choice(
+        (Open("query", "run", 1, 1000), Commit("query", "run", 2, attempts), Abort("query", "run", 3))
+    )
+    return msgspec.json.encode(request)
+
+
 def _takes(decode: Callable[[bytes], Any]) -> Callable[[bytes], bool]:
     def accepts(raw: bytes) -> bool:
         try:
@@ -154,5 +165,6 @@ PEERS: Mapping[str, Target] = {
     },
     "private message": Target(_message, _takes(decode_message)),
     "private reply": Target(_reply, _takes(decode_reply)),
+    "query's request": Target(_query_request, _takes(decode_query_request)),
     "operator's request": Target(lambda random: random.choice(_OPERATOR_REQUESTS), _takes(decode_request)),
 }

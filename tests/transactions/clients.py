@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from penstock.errors import Problem
-from penstock.transactions.core.answers import AddAnswer, ProducerAnswer, TransactionAnswer
+from penstock.transactions.core.answers import AddAnswer, ProducerAnswer
 from penstock.transactions.core.events import AddPartitions, EndTransaction, InitProducerId
+from penstock.transactions.core.replies import MachineAnswer
 from penstock.transactions.core.transaction import Producer, TopicPartitions
 
 Request = InitProducerId | AddPartitions | EndTransaction
@@ -107,7 +108,7 @@ class Client:
 
     # What it is told
 
-    def hear(self, request: Request, answer: TransactionAnswer) -> None:
+    def hear(self, request: Request, answer: MachineAnswer) -> None:
         """An answer on a connection that it has left does not reach it."""
         if request is not self.awaited:
             return

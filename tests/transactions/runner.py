@@ -9,22 +9,25 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from penstock.replication.core.machine import Answered, Tick
-from penstock.transactions.core.answers import ProducerAnswer, TransactionAnswer
+from penstock.transactions.core.answers import ProducerAnswer
 from penstock.transactions.core.events import EndTransaction, InitProducerId, MarkersWritten
 from penstock.transactions.core.machine import TransactionEvent, TransactionsMachine
 from penstock.transactions.core.orders import WriteMarkers
-from penstock.transactions.core.records import TransactionRecord, decode, encode
+from penstock.transactions.core.query_answers import AttemptAnswer
+from penstock.transactions.core.query_events import OpenAttempt
+from penstock.transactions.core.records import StateRecord, decode, encode
+from penstock.transactions.core.replies import MachineAnswer
 from penstock.transactions.core.transaction import Transaction
 
 A = TypeVar("A")
-OnAnswer = Callable[[TransactionAnswer], None]
+OnAnswer = Callable[[MachineAnswer], None]
 
 
 @dataclass
 class Waiting:
     """What leaves when the log is committed."""
 
-    answer: TransactionAnswer
+    answer: MachineAnswer
     on_answer: OnAnswer
     orders: tuple[object, ...]
 
@@ -37,33 +40,36 @@ class Runner:
         self.now_ms = now_ms
         self.log: list[tuple[bytes, bytes | None]] = []
         self.committed = 0
+        # Records of one decision are one batch: all of it is there, or nothing.
+        self._batch_ends: list[int] = []
         self._waiting: list[Waiting] = []
         # Given out, and not yet done.
         self.orders: list[WriteMarkers] = []
         self.on_order: Callable[[WriteMarkers], None] = lambda order: None
-        self.on_record: Callable[[TransactionRecord], None] = lambda record: None
+        self.on_record: Callable[[StateRecord], None] = lambda record: None
         self._fresh_id = 1000
         self.machine = make()
         self.run_due()
 
-    def submit(self, event: TransactionEvent, on_answer: OnAnswer = lambda answer: None) -> TransactionAnswer:
+    def submit(self, event: TransactionEvent, on_answer: OnAnswer = lambda answer: None) -> MachineAnswer:
         """As the shell does it: who needs a fresh producer id gets one. Returned is what will be answered."""
         decision = self.machine.decide(event, self.now_ms)
         assert decision == self.machine.decide(event, self.now_ms), "a decision changed something"
         assert isinstance(decision.answer, Answered)
         answer = decision.answer.answer
-        if isinstance(answer, ProducerAnswer) and answer.needs_producer_id:
-            assert isinstance(event, InitProducerId | EndTransaction) and not decision.records
+        if isinstance(answer, ProducerAnswer | AttemptAnswer) and answer.needs_producer_id:
+            assert isinstance(event, InitProducerId | EndTransaction | OpenAttempt) and not decision.records
             self._fresh_id += 1
             return self.submit(replace(event, fresh_producer_id=self._fresh_id), on_answer)
         for record in decision.records:
             self.append(record)
+        self._batch_ends.append(len(self.log))
         for note in decision.notes:
             self.machine.remember(note)
         self._waiting.append(Waiting(answer, on_answer, decision.orders))
         return answer
 
-    def append(self, record: TransactionRecord) -> None:
+    def append(self, record: StateRecord) -> None:
         key, value = encode(record)
         assert decode(key, value) == record
         self.on_record(record)
@@ -81,7 +87,7 @@ class Runner:
 
     def ask(self, event: TransactionEvent, kind: type[A]) -> A:
         """Submits, commits, and checks what kind of answer it gets."""
-        answers: list[TransactionAnswer] = []
+        answers: list[MachineAnswer] = []
         self.submit(event, answers.append)
         self.commit()
         (answer,) = answers
@@ -117,8 +123,10 @@ class Runner:
         raise AssertionError("the machine asks for one tick after another without end")
 
     def die(self, *, lost: int = 0, compacted: bool = False) -> None:
-        """The next machine replays; up to so many uncommitted records are gone, and so are their answers."""
-        self.log = self.log[: max(self.committed, len(self.log) - lost)]
+        """The next machine replays; so many uncommitted records are gone, or a few more, and so are their answers."""
+        left = max(self.committed, len(self.log) - lost)
+        whole = [end for end in self._batch_ends if self.committed <= end <= left]
+        self.log = self.log[: max(whole, default=self.committed)]
         self._waiting.clear()
         if compacted:
             newest = {key: value for key, value in self.log if value is not None}
@@ -129,6 +137,7 @@ class Runner:
                 if last_place[key] == place and (value is not None and key in newest)
             ]
         self.committed = len(self.log)
+        self._batch_ends.clear()
         self.machine = self._make()
         for key, value in self.log:
             self.machine.apply(decode(key, value))

@@ -12,12 +12,13 @@ from tests.transactions.clients import TIMEOUT_MS, Attempt, Client, Connection, 
 from tests.transactions.runner import Runner
 
 from penstock.errors import Problem
-from penstock.transactions.core.answers import AddAnswer, ProducerAnswer, TransactionAnswer
+from penstock.transactions.core.answers import AddAnswer, ProducerAnswer
 from penstock.transactions.core.events import AbortTransaction, AddPartitions, InitProducerId, MarkersWritten
 from penstock.transactions.core.limits import TransactionLimits
 from penstock.transactions.core.machine import TransactionsMachine
 from penstock.transactions.core.orders import WriteMarkers
-from penstock.transactions.core.records import TransactionRecord
+from penstock.transactions.core.records import StateRecord, TransactionRecord
+from penstock.transactions.core.replies import MachineAnswer
 from penstock.transactions.core.transaction import LAST_EPOCH, Producer, Transaction, TransactionState
 
 IDS = ("new", "worn")
@@ -147,7 +148,7 @@ class TransactionSimulation(RuleBasedStateMachine):
         if getattr(self.submit(request), "problem", None) is Problem.TRANSACTION_OVERTAKEN:
             connection.requests.clear()
 
-    def submit(self, request: Request) -> TransactionAnswer:
+    def submit(self, request: Request) -> MachineAnswer:
         before, written = self.runner.machine.state.find(request.transactional_id), len(self.runner.log)
         answer = self.runner.submit(request, lambda answer: self.tell(request, answer))
         after = self.runner.machine.state.find(request.transactional_id)
@@ -159,7 +160,7 @@ class TransactionSimulation(RuleBasedStateMachine):
             assert len(self.runner.log) == written, "who was fenced got something done"
         return answer
 
-    def tell(self, request: Request, answer: TransactionAnswer) -> None:
+    def tell(self, request: Request, answer: MachineAnswer) -> None:
         for client in self.clients:
             if client.awaited is not request:
                 continue
@@ -201,8 +202,9 @@ class TransactionSimulation(RuleBasedStateMachine):
 
     # What must hold
 
-    def see_record(self, record: TransactionRecord) -> None:
+    def see_record(self, record: StateRecord) -> None:
         """Also of what may be lost again."""
+        assert isinstance(record, TransactionRecord)
         new, old = record.value, self.runner.machine.state.find(record.transactional_id)
         assert new is not None
         if old is None:

@@ -47,6 +47,7 @@ from penstock.broker.apis.offset_for_leader_epoch import OffsetForLeaderEpoch
 from penstock.broker.apis.operator import Operator
 from penstock.broker.apis.private import Private
 from penstock.broker.apis.produce import Produce
+from penstock.broker.apis.query import Query
 from penstock.broker.apis.sync_group import SyncGroup
 from penstock.broker.apis.txn_offset_commit import TxnOffsetCommit
 from penstock.broker.apis.unregister_broker import UnregisterBroker
@@ -150,6 +151,7 @@ def _transactions(parts: Parts, questions: Questions, settings: Settings) -> Seq
         AddOffsetsToTxn(transactions, groups, settings.groups.offsets_topic_num_partitions),
         TxnOffsetCommit(groups, image, questions),
         EndTxn(transactions),
+        Query(transactions),
         WriteTxnMarkers(),
         ListTransactions(transactions),
         DescribeTransactions(transactions),

@@ -1,4 +1,7 @@
-"""All transactions of this broker: one machine per partition of __transaction_state, found by the transactional id."""
+"""All transactions of this broker: one machine per partition of __transaction_state, found by the transactional id.
+
+Those of a query are found by the query, so that one machine can decide about all of them at once.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from penstock.later import Later, awaiting
 from penstock.replication.machine import MachineRunner
 from penstock.replication.machines import Ground, MachineKind, Machines
 from penstock.transactions.core import records
-from penstock.transactions.core.answers import AddAnswer, ListAnswer, ProducerAnswer, TransactionAnswer
+from penstock.transactions.core.answers import AddAnswer, ListAnswer, ProducerAnswer
 from penstock.transactions.core.events import (
     AbortTransaction,
     AddPartitions,
@@ -25,16 +28,20 @@ from penstock.transactions.core.events import (
 )
 from penstock.transactions.core.machine import TransactionEvent, TransactionsMachine
 from penstock.transactions.core.orders import WriteMarkers
-from penstock.transactions.core.records import TransactionRecord
+from penstock.transactions.core.query_answers import AttemptAnswer, BatchAnswer
+from penstock.transactions.core.query_events import AbortBatch, CommitBatch, OpenAttempt
+from penstock.transactions.core.records import StateRecord
+from penstock.transactions.core.replies import MachineAnswer
 from penstock.transactions.core.transaction import Producer
 from penstock.transactions.core.volatile import Note
 from penstock.transactions.finishing import Finishing
 from penstock.transactions.markers import Markers
+from penstock.wire.query_ids import attempt_id, coordinated_name
 
 TRANSACTIONS_TOPIC = "__transaction_state"
 
-Runner = MachineRunner[TransactionEvent, TransactionRecord, TransactionAnswer, Note]
-A = TypeVar("A", bound=TransactionAnswer)
+Runner = MachineRunner[TransactionEvent, StateRecord, MachineAnswer, Note]
+A = TypeVar("A", bound=MachineAnswer)
 
 
 class FreshIds(Protocol):
@@ -55,13 +62,13 @@ class Transactions:
         self._markers = markers
         self._finishing = Finishing(ground.clock)
         markers.when_finished = self._finishing.finished
-        self._machines: Machines[TransactionEvent, TransactionRecord, TransactionAnswer, Note] = Machines(
+        self._machines: Machines[TransactionEvent, StateRecord, MachineAnswer, Note] = Machines(
             MachineKind(TRANSACTIONS_TOPIC, make_machine, records, self._take_up, self._carry_out), ground
         )
 
     def partition_of(self, transactional_id: str) -> int | None:
         """Of the transactions topic: its leader is the id's coordinator. None before there is such a topic."""
-        return self._machines.partition_of(transactional_id)
+        return self._machines.partition_of(coordinated_name(transactional_id))
 
     async def ensure_topic(self, partition_count: int) -> Refused | None:
         """The topic comes with the first transactional id."""
@@ -71,7 +78,7 @@ class Transactions:
         self, event: AddPartitions | VerifyPartitions | AbortTransaction | DescribeTransaction, kind: type[A]
     ) -> Later[A | Refused]:
         """`kind` is the answer that the event is answered with."""
-        return self._machines.submit(event.transactional_id, event, kind, certain=True)
+        return self._machines.submit(coordinated_name(event.transactional_id), event, kind, certain=True)
 
     def add(self, event: AddPartitions) -> Later[AddAnswer | Refused]:
         """As `submit`, but while the markers of the id's last transaction are being written it waits for them.
@@ -95,16 +102,42 @@ class Transactions:
             is_needed = isinstance(answer, ProducerAnswer) and answer.needs_producer_id
             return awaiting(self._renewed(event)) if is_needed else Later.of(answer)
 
-        return self._machines.submit(event.transactional_id, event, ProducerAnswer, certain=True).then(or_fresh)
+        name = coordinated_name(event.transactional_id)
+        return self._machines.submit(name, event, ProducerAnswer, certain=True).then(or_fresh)
 
     async def _renewed(self, event: InitProducerId | EndTransaction) -> ProducerAnswer | Refused:
-        match await self._producer_ids.allocate():
-            case Refused(_, text):
-                # Kafka's answer when it has no ids left: clients take it as a reason to ask again.
-                return Refused(Problem.COORDINATOR_LOADING, text)
+        match await self._fresh_id():
+            case Refused() as refused:
+                return refused
             case fresh_id:
                 again = replace(event, fresh_producer_id=fresh_id)
-                return await self._machines.submit(event.transactional_id, again, ProducerAnswer, certain=True).wait()
+                name = coordinated_name(event.transactional_id)
+                return await self._machines.submit(name, again, ProducerAnswer, certain=True).wait()
+
+    async def _fresh_id(self) -> int | Refused:
+        fresh_id = await self._producer_ids.allocate()
+        # Kafka's answer when it has no ids left: clients take it as a reason to ask again.
+        return Refused(Problem.COORDINATOR_LOADING, fresh_id.text) if isinstance(fresh_id, Refused) else fresh_id
+
+    # Of queries
+
+    def open_attempt(self, event: OpenAttempt) -> Later[AttemptAnswer | Refused]:
+        def or_fresh(answer: AttemptAnswer | Refused) -> Later[AttemptAnswer | Refused]:
+            is_needed = isinstance(answer, AttemptAnswer) and answer.needs_producer_id
+            return awaiting(self._opened(event)) if is_needed else Later.of(answer)
+
+        return self._machines.submit(_name_of(event.query), event, AttemptAnswer, certain=True).then(or_fresh)
+
+    async def _opened(self, event: OpenAttempt) -> AttemptAnswer | Refused:
+        match await self._fresh_id():
+            case Refused() as refused:
+                return refused
+            case fresh_id:
+                again = replace(event, fresh_producer_id=fresh_id)
+                return await self._machines.submit(_name_of(event.query), again, AttemptAnswer, certain=True).wait()
+
+    def end_batch(self, event: CommitBatch | AbortBatch) -> Later[BatchAnswer | Refused]:
+        return self._machines.submit(_name_of(event.query), event, BatchAnswer, certain=True)
 
     def listed(self, event: ListTransactions) -> Later[list[ListAnswer | Refused]]:
         """Of all partitions here; the answers are in no order that means anything."""
@@ -136,3 +169,7 @@ class Transactions:
 
     def _carry_out(self, runner: Runner, orders: tuple[object, ...]) -> None:
         self._markers.write(runner, [order for order in orders if isinstance(order, WriteMarkers)])
+
+
+def _name_of(query: str) -> str:
+    return coordinated_name(attempt_id(query, 0))

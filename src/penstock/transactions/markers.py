@@ -15,18 +15,18 @@ from penstock.coordination.paths import NO_LEADER
 from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.replication.machine import MachineRunner
-from penstock.transactions.core.answers import TransactionAnswer
 from penstock.transactions.core.events import MarkersWritten
 from penstock.transactions.core.machine import TransactionEvent
 from penstock.transactions.core.orders import WriteMarkers
-from penstock.transactions.core.records import TransactionRecord
+from penstock.transactions.core.records import StateRecord
+from penstock.transactions.core.replies import MachineAnswer
 from penstock.transactions.core.transaction import TopicPartitions
 from penstock.transactions.core.volatile import Note
 from penstock.units import SECOND_MS
 
 logger = logging.getLogger(__name__)
 
-Runner = MachineRunner[TransactionEvent, TransactionRecord, TransactionAnswer, Note]
+Runner = MachineRunner[TransactionEvent, StateRecord, MachineAnswer, Note]
 Place = tuple[str, int]
 
 # A leader that is not ready yet is soon; one that is gone is replaced within a second or two.
@@ -215,7 +215,7 @@ class Markers:
         if self._closed or not work.is_wanted:
             return
 
-        def told(done: Later[TransactionAnswer | Refused]) -> None:
+        def told(done: Later[MachineAnswer | Refused]) -> None:
             # Too few replicas, most likely. When it is another machine's by now, that one has it done.
             if isinstance(done.result(), Refused):
                 self._again(work, lambda: self._finish(work))

@@ -19,8 +19,10 @@ API_VERSIONS = 18
 PRIVATE = 30_000
 # Between an operator's commands and the controller.
 OPERATOR = 30_001
+# Between those who write exactly once in batches and their coordinator.
+QUERY = 30_002
 
-_OURS = {PRIVATE: "Private", OPERATOR: "Operator"}
+_OURS = {PRIVATE: "Private", OPERATOR: "Operator", QUERY: "Query"}
 
 
 def _versions() -> Mapping[int, tuple[int, int]]:

@@ -17,7 +17,7 @@ _PARTITION_BYTES = 5
 
 
 def add(state: TransactionsState, event: AddPartitions, limits: TransactionLimits, draft: Draft) -> AddAnswer:
-    found = checked(event.transactional_id, state.find(event.transactional_id), event.producer)
+    found = checked(state, event.transactional_id, event.producer)
     if isinstance(found, Problem):
         return AddAnswer(found)
     if event.connection is not None and event.connection < state.oldest_connection(event.transactional_id):
@@ -34,13 +34,17 @@ def add(state: TransactionsState, event: AddPartitions, limits: TransactionLimit
 
 def _fits(topics: tuple[TopicPartitions, ...], limits: TransactionLimits) -> bool:
     count = sum(len(row.partitions) for row in topics)
-    names = sum(len(row.topic.encode()) for row in topics)
-    return count <= limits.max_partitions and names + _PARTITION_BYTES * count <= limits.max_partition_bytes
+    return count <= limits.max_partitions and size_of(topics) <= limits.max_partition_bytes
+
+
+def size_of(topics: tuple[TopicPartitions, ...]) -> int:
+    """In bytes, about."""
+    return sum(len(row.topic.encode()) + _PARTITION_BYTES * len(row.partitions) for row in topics)
 
 
 def verify(state: TransactionsState, event: VerifyPartitions) -> VerifyAnswer:
     """Whether the answer still holds when it arrives is for the log to know: it has a guard (ADR 0008)."""
-    found = checked(event.transactional_id, state.find(event.transactional_id), event.producer)
+    found = checked(state, event.transactional_id, event.producer)
     if isinstance(found, Problem):
         return VerifyAnswer(found)
     rows = []

@@ -32,6 +32,9 @@ def end(state: TransactionsState, event: EndTransaction, draft: Draft) -> Produc
             return _repeated(found, event)
         is_known = event.producer.id == found.producer.id
         return ProducerAnswer(Problem.PRODUCER_FENCED if is_known else Problem.INVALID_PRODUCER_ID_MAPPING)
+    if event.commit and found.claim is not None:
+        # Only together with all of its batch.
+        return ProducerAnswer(Problem.INVALID_TXN_STATE)
     if found.is_ongoing:
         if bumps:
             return _end_with_next_epoch(found, event, draft)

@@ -12,12 +12,16 @@ from penstock.transactions.core.limits import TransactionLimits
 from penstock.transactions.core.state import TransactionsState
 from penstock.transactions.core.transaction import Producer, Transaction, TransactionState
 from penstock.transactions.core.volatile import UsedOn
+from penstock.wire.query_ids import is_attempt_id
 
 
 def initialise(
     state: TransactionsState, event: InitProducerId, limits: TransactionLimits, draft: Draft
 ) -> ProducerAnswer:
     if not is_possible_id(event.transactional_id) or (event.producer_id < 0) != (event.producer_epoch < 0):
+        return ProducerAnswer(Problem.INVALID_REQUEST)
+    if is_attempt_id(event.transactional_id):
+        # Nobody may choose one: whoever writes for a query is given one (query_attempts.py).
         return ProducerAnswer(Problem.INVALID_REQUEST)
     if not 0 < event.timeout_ms <= limits.max_timeout_ms:
         return ProducerAnswer(Problem.INVALID_TRANSACTION_TIMEOUT)

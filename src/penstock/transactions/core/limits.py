@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.units import DAY_MS, HOUR_MS, KIB, MINUTE_MS
+from penstock.units import DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,17 @@ class TransactionLimits:
 
     start fill it; ids that nobody uses expire.
     """
+    max_queries: int = 100_000
+    """Of one coordinator partition."""
+    max_commit_bytes: int = 8 * MIB
+    """Of topic names and partition numbers in all transactions of a query's batch: they are written again, as one
+
+    batch of records, when it is committed.
+    """
 
 
 MAX_TRANSACTIONAL_ID_CHARACTERS = 1024
 """Kafka takes up to 32,767 bytes. But the id is in every record of its transactions, and no real name is longer."""
+
+ONCE_KEPT_MS = HOUR_MS
+"""How long a query is remembered that has one batch only: longer than anybody repeats the commit of it."""

@@ -1,4 +1,4 @@
-"""The state machine behind one partition of __transaction_state: all transactional ids that hash to it."""
+"""The state machine behind one partition of __transaction_state: all transactional ids and queries that hash to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from penstock.replication.core.machine import Tick
 from penstock.transactions.core.adding import add, verify
-from penstock.transactions.core.answers import Done, TransactionAnswer
+from penstock.transactions.core.answers import Done
 from penstock.transactions.core.draft import Draft, TransactionDecision
 from penstock.transactions.core.ending import abort, abort_late, complete, end
 from penstock.transactions.core.events import (
@@ -24,13 +24,17 @@ from penstock.transactions.core.initialising import initialise
 from penstock.transactions.core.limits import TransactionLimits
 from penstock.transactions.core.listing import describe, list_transactions
 from penstock.transactions.core.orders import WriteMarkers, markers_of
-from penstock.transactions.core.records import TransactionRecord
+from penstock.transactions.core.query_attempts import open_attempt
+from penstock.transactions.core.query_batches import abort_batch, commit_batch
+from penstock.transactions.core.query_events import AbortBatch, CommitBatch, OpenAttempt, QueryEvent
+from penstock.transactions.core.records import StateRecord
+from penstock.transactions.core.replies import MachineAnswer
 from penstock.transactions.core.state import TransactionsState
 from penstock.transactions.core.volatile import Note
 
 ClientEvent = InitProducerId | AddPartitions | VerifyPartitions | EndTransaction
 AdministrationEvent = AbortTransaction | ListTransactions | DescribeTransaction
-TransactionEvent = ClientEvent | AdministrationEvent | MarkersWritten | Tick
+TransactionEvent = ClientEvent | QueryEvent | AdministrationEvent | MarkersWritten | Tick
 
 
 class TransactionsMachine:
@@ -41,7 +45,7 @@ class TransactionsMachine:
         self._limits = limits
         self.state = TransactionsState(began)
 
-    def apply(self, record: TransactionRecord) -> None:
+    def apply(self, record: StateRecord) -> None:
         self.state.apply(record)
 
     def remember(self, note: Note) -> None:
@@ -61,7 +65,7 @@ class TransactionsMachine:
         draft = Draft(now_ms)
         return draft.decision(self._answer(event, draft))
 
-    def _answer(self, event: TransactionEvent, draft: Draft) -> TransactionAnswer:
+    def _answer(self, event: TransactionEvent, draft: Draft) -> MachineAnswer:
         state = self.state
         match event:
             case InitProducerId():
@@ -72,6 +76,12 @@ class TransactionsMachine:
                 return verify(state, event)
             case EndTransaction():
                 return end(state, event, draft)
+            case OpenAttempt():
+                return open_attempt(state, event, self._limits, draft)
+            case CommitBatch():
+                return commit_batch(state, event, self._limits, draft)
+            case AbortBatch():
+                return abort_batch(state, event, draft)
             case MarkersWritten():
                 complete(state, event, draft)
                 return Done()

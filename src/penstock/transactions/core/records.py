@@ -1,10 +1,11 @@
-"""The record of __transaction_state, and its bytes: replication/core/record_kinds.py has the rules."""
+"""The records of __transaction_state, and their bytes: replication/core/record_kinds.py has the rules."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from penstock.replication.core.record_kinds import RecordKind, RecordKinds
+from penstock.transactions.core.query import Query
 from penstock.transactions.core.transaction import Transaction
 
 
@@ -15,8 +16,19 @@ class TransactionRecord(Struct, frozen=True):
     value: Transaction | None
 
 
-_KINDS: RecordKinds[TransactionRecord] = RecordKinds(
-    "__transaction_state", RecordKind(1, TransactionRecord, tuple[str], Transaction)
+class QueryRecord(Struct, frozen=True):
+    """None: nobody has used it for long."""
+
+    query: str
+    value: Query | None
+
+
+StateRecord = TransactionRecord | QueryRecord
+
+_KINDS: RecordKinds[StateRecord] = RecordKinds(
+    "__transaction_state",
+    RecordKind(1, TransactionRecord, tuple[str], Transaction),
+    RecordKind(2, QueryRecord, tuple[str], Query),
 )
 
 encode = _KINDS.encode

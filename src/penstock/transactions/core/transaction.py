@@ -8,6 +8,8 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from penstock.transactions.core.query import Claim
+
 
 class TransactionState(Enum):
     """The value is Kafka's name, which ListTransactions shows and filters by.
@@ -91,6 +93,8 @@ class Transaction(Struct, frozen=True, array_like=True):
     """While it is prepared."""
     ends: int = 0
     """How many transactions of this id have ended: tells them apart where no epoch does."""
+    claim: Claim | None = None
+    """If it is a query's: what it is used for, or was last."""
 
     @property
     def is_ongoing(self) -> bool:

@@ -15,9 +15,10 @@ class UsedOn:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryPaused:
-    """Ids that the running expiry round has yet to look at, and when it goes on; none: when the next one begins."""
+    """What the running expiry round has yet to look at, and when it goes on; nothing: when the next one begins."""
 
     transactional_ids: tuple[str, ...]
+    queries: tuple[str, ...]
     next_ms: int
 
 
@@ -36,6 +37,7 @@ class Volatile:
     def __init__(self) -> None:
         self.used_on: dict[str, int] = {}
         self.expiry_queue: tuple[str, ...] = ()
+        self.expiry_queries: tuple[str, ...] = ()
         # 0: at once, which is right after a replay.
         self.expiry_ms = 0
 
@@ -43,5 +45,5 @@ class Volatile:
         match note:
             case UsedOn(transactional_id, connection):
                 self.used_on[transactional_id] = connection
-            case ExpiryPaused(transactional_ids, next_ms):
-                self.expiry_queue, self.expiry_ms = transactional_ids, next_ms
+            case ExpiryPaused(transactional_ids, queries, next_ms):
+                self.expiry_queue, self.expiry_queries, self.expiry_ms = transactional_ids, queries, next_ms
