@@ -35,8 +35,8 @@ LARGEST_BATCH_BYTES = 100 * MIB
 CLIENT_ID = b"penstock"
 
 _INT32 = struct.Struct(">i")
-# Length, API key, version, correlation id, client id.
-_HEADER = struct.Struct(f">ihhih{len(CLIENT_ID)}s")
+# Length, API key, version, correlation id, length of the client id.
+_HEADER = struct.Struct(">ihhih")
 # The same place in every version of the header, of a request and of an answer.
 _ID_IN_REQUEST = 8
 
@@ -62,12 +62,12 @@ class Call(Generic[T]):
         _INT32.pack_into(self.frame, _ID_IN_REQUEST, correlation_id)
 
 
-def call_of(request: Payload, answer: type[Answer]) -> Call[Answer]:
+def call_of(request: Payload, answer: type[Answer], client_id: bytes = CLIENT_ID) -> Call[Answer]:
     """Any API: kio's classes, or our own of the same shape; the two must belong together."""
     kind = type(request)
     if (kind.__api_key__, kind.__version__) != (answer.__api_key__, answer.__version__):
         raise ValueError(f"{answer.__qualname__} does not answer {kind.__qualname__}")
-    frame = _start(kind.__api_key__, kind.__version__, kind.__flexible__)
+    frame = _start(kind.__api_key__, kind.__version__, kind.__flexible__, client_id)
     writer_for(kind, kind)(frame, request)
     _finish(frame)
     tagged_header = answer.__flexible__ and answer.__api_key__ != API_VERSIONS
@@ -106,8 +106,9 @@ def _reader(answer: type[Answer]) -> Read[Answer]:
     return read_answer
 
 
-def _start(api_key: int, version: int, flexible: bool) -> bytearray:
-    frame = bytearray(_HEADER.pack(0, api_key, version, 0, len(CLIENT_ID), CLIENT_ID))
+def _start(api_key: int, version: int, flexible: bool, client_id: bytes = CLIENT_ID) -> bytearray:
+    frame = bytearray(_HEADER.pack(0, api_key, version, 0, len(client_id)))
+    frame += client_id
     if flexible:
         frame.append(0)
     return frame
