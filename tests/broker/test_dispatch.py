@@ -17,6 +17,7 @@ from penstock.broker.pressure import Pressure
 from penstock.later import Later
 from penstock.telemetry.broker import BrokerMetrics
 from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.usage import Usage
 from penstock.wire.framing import Malformed
 
 UNKNOWN_SERVER_ERROR = (-1).to_bytes(2, "big", signed=True)
@@ -55,7 +56,7 @@ def frame() -> memoryview:
 
 
 def started(handler: Raising, metrics: BrokerMetrics) -> Buffers:
-    dispatch = Dispatch([handler], metrics, Pressure(lambda: 0.0))
+    dispatch = Dispatch([handler], metrics, Usage(10), Pressure(lambda: 0.0))
     reply, _, _ = dispatch.start(frame(), Caller("client", "here", 9092))
     return reply.result() if isinstance(reply, Later) else reply
 

@@ -13,6 +13,7 @@ from penstock.broker.fetch_limits import FollowerLimits
 from penstock.broker.fetch_read import FetchRead, read_again, read_all
 from penstock.broker.fetch_readers import FollowerReader
 from penstock.broker.fetch_sessions import FetchSessions, Wanted
+from penstock.broker.fetch_usage import FetchUsage
 from penstock.broker.fetch_wait import FetchWait
 from penstock.broker.reply_memory import ReplyMemory
 from penstock.cluster.core.image import Image, PartitionImage, TopicImage
@@ -23,6 +24,7 @@ from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.replication.move_throttles import MoveThrottles, Side
 from penstock.replication.partition import Partition
+from penstock.telemetry.usage import Usage
 from penstock.units import MIB
 from penstock.wire.fetch import FetchRequest, PartitionFetch, TopicFetch
 from penstock.wire.fetch_response import FetchResponse
@@ -98,7 +100,8 @@ def fetch_of(node: World, caller: Caller, **offsets: int) -> FetchResponse | Lat
     """By broker 2."""
     image = Image("cluster", 1, [])
     throttles = MoveThrottles(image, ReplicationSettings(), TopicReplicationSettings(), Side.LEADER)
-    fetch = Fetch(node.replicas, image, FetchSessions(), ReplyMemory(MIB), throttles, node.pool, node.clock)
+    usage = FetchUsage(Usage(10).of_api("Fetch"))
+    fetch = Fetch(node.replicas, image, FetchSessions(), ReplyMemory(MIB), throttles, usage, node.pool, node.clock)
     topics = [
         TopicFetch("", topic_id(topic), [PartitionFetch(0, 0, offset, 0 if offset else -1, 0, MIB)])
         for topic, offset in offsets.items()

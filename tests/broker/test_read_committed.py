@@ -19,6 +19,7 @@ from penstock.broker.apis.describe_producers import DescribeProducers
 from penstock.broker.apis.fetch import ENOUGH_BYTES, Fetch
 from penstock.broker.apis.list_offsets import ListOffsets
 from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.fetch_usage import FetchUsage
 from penstock.broker.reply_memory import ReplyMemory
 from penstock.cluster.core.image import Image
 from penstock.config.replication import ReplicationSettings
@@ -28,6 +29,7 @@ from penstock.replication.move_throttles import MoveThrottles, Side
 from penstock.replication.partition import Partition
 from penstock.replication.transaction_markers import append_marker
 from penstock.storage.log import Appended
+from penstock.telemetry.usage import Usage
 from penstock.units import MIB, SECOND_MS
 from penstock.wire.batch import read_header
 from penstock.wire.fetch import CONSUMER, READ_COMMITTED, FetchRequest, PartitionFetch, TopicFetch
@@ -60,7 +62,8 @@ def end(node: World, partition: Partition, producer_id: int, *, commit: bool) ->
 def fetcher(node: World) -> Fetch:
     image = Image("cluster", 1, [])
     throttles = MoveThrottles(image, ReplicationSettings(), TopicReplicationSettings(), Side.LEADER)
-    return Fetch(node.replicas, image, FetchSessions(), ReplyMemory(100 * MIB), throttles, node.pool, node.clock)
+    usage = FetchUsage(Usage(10).of_api("Fetch"))
+    return Fetch(node.replicas, image, FetchSessions(), ReplyMemory(100 * MIB), throttles, usage, node.pool, node.clock)
 
 
 def request(offset: int, isolation_level: int, *, max_wait_ms: int = 0, max_bytes: int = MIB) -> FetchRequest:

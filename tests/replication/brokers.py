@@ -19,6 +19,7 @@ from penstock.broker.apis.fetch import Fetch
 from penstock.broker.connections import Connections
 from penstock.broker.dispatch import Dispatch
 from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.fetch_usage import FetchUsage
 from penstock.broker.gate import Gate
 from penstock.broker.listener import bind, listen
 from penstock.broker.pressure import Pressure
@@ -48,6 +49,7 @@ from penstock.storage.journal import Journal
 from penstock.storage.log import Appended
 from penstock.telemetry.broker import BrokerMetrics
 from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.usage import Usage
 from penstock.wire.records import Record, build_batch
 
 DATA = "/data"
@@ -100,8 +102,11 @@ class Broker:
         self.replicas = Replicas(logs, self.flusher, roles, pool, clock)
         self.metrics = BrokerMetrics(Metrics())
         connections = Connections(NetworkSettings(), self.metrics, clock)
-        handler = Fetch(self.replicas, self.image, FetchSessions(), connections.reply_memory, gives, pool, clock)
-        dispatch = Dispatch([handler, ApiVersions([handler.api])], self.metrics, Pressure(connections.memory.pressure))
+        usage, memory = Usage(10), connections.reply_memory
+        served = FetchUsage(usage.of_api("Fetch"))
+        handler = Fetch(self.replicas, self.image, FetchSessions(), memory, gives, served, pool, clock)
+        pressure = Pressure(connections.memory.pressure)
+        dispatch = Dispatch([handler, ApiVersions([handler.api])], self.metrics, usage, pressure)
         listener = stack.enter_context(bind(Address("127.0.0.1", 0)))
         gate = Gate(dispatch)
         gate.open()

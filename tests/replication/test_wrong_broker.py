@@ -16,6 +16,7 @@ from penstock.broker.current_leaders import CurrentLeaders
 from penstock.replication.verification import Coordinators, Verification
 from penstock.rpc.core.call import fetch_call
 from penstock.rpc.peers import Peers, Purpose
+from penstock.telemetry.usage import Usage
 from penstock.wire.fetch import CONSUMER, FetchRequest, PartitionFetch, TopicFetch
 from penstock.wire.fetch_answer import FetchAnswer
 from penstock.wire.produce import OneBatch
@@ -129,7 +130,8 @@ def test_a_follower_that_left_the_isr_sends_consumers_back() -> None:
 def produce(broker: Broker, acks: int = -1) -> ProduceResponse:
     batch = memoryview(build_batch([Record(0, broker.cluster.clock.now_ms(), None, b"x")]))
     verification = Verification(broker.replicas, cast(Coordinators, None), broker.cluster.clock)
-    handler = Produce(broker.replicas, verification, CurrentLeaders(broker.image), broker.cluster.clock)
+    usage = Usage(10).of_api("Produce")
+    handler = Produce(broker.replicas, verification, CurrentLeaders(broker.image), usage, broker.cluster.clock)
     answer = handler.start(OneBatch(acks, 1000, "", TOPIC_ID, 0, batch), Caller("client", "here", 1))
     assert isinstance(answer, ProduceResponse)
     return answer

@@ -16,7 +16,7 @@ from kio.schema.types import BrokerId
 from kio.static.primitive import i32, i64
 from tests.wire.messages import SERVED_VERSIONS, kio_bytes, kio_message, messages
 
-from penstock.rpc.core.call import Call, call_of, fetch_call
+from penstock.rpc.core.call import BROKER_CLIENT_ID, Call, call_of, fetch_call
 from penstock.units import MIB
 from penstock.wire.fetch import FetchRequest, read_fetch_request
 from penstock.wire.framing import read_request_header
@@ -38,7 +38,7 @@ def test_a_server_reads_what_is_asked(api_key: int, version: int, data: st.DataO
     assert struct.unpack_from(">i", call.frame) == (len(call.frame) - 4,)
     frame = memoryview(call.frame)[4:]
     header = read_request_header(frame)
-    assert header[:4] == (api_key, version, correlation_id, "penstock")
+    assert header[:4] == (api_key, version, correlation_id, BROKER_CLIENT_ID)
     assert kio_message(request_class(api_key, version), bytes(frame[header.body_start :])) == request
 
 

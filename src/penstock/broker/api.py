@@ -30,8 +30,10 @@ class Api:
     pipelined: bool = False
     # Decided by the controller alone: dispatch sends it there.
     on_controller: bool = False
-    # Between brokers: not told to clients.
+    # Between brokers: not told to clients, and not their usage.
     private: bool = False
+    # The handler counts usage itself, because only it knows the topics; for all others dispatch does.
+    counts_topics: bool = False
 
 
 next_number = itertools.count(1).__next__
@@ -47,6 +49,10 @@ class Caller:
     local_host: str
     local_port: int
     client_id: str = ""
+    # Whose usage it is.
+    tenant: str = ""
+    # The broker that sent it on has counted it.
+    is_forwarded: bool = False
     # Called when the client has gone, so that a handler may stop waiting on its behalf.
     when_gone: Callable[[], None] | None = None
     # Called when more has come from the client while it waits for an answer.

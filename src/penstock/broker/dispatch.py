@@ -16,8 +16,10 @@ from penstock.broker.pressure import Pressure
 from penstock.broker.receive_buffer import FREE_BYTES
 from penstock.broker.refusals import note_errors
 from penstock.later import Later
+from penstock.rpc.core.call import BROKER_CLIENT_ID
 from penstock.telemetry.broker import BrokerMetrics
 from penstock.telemetry.histogram import Histogram
+from penstock.telemetry.usage import NO_TOPIC, Usage, tenant_of
 from penstock.wire.framing import Malformed, RequestHeader, read_request_header
 from penstock.wire.schemas import API_VERSIONS, api_name
 from penstock.wire.versions import decode, encode
@@ -32,34 +34,40 @@ Outcome = tuple[Buffers | Later[Buffers], bool, int]
 class Entry:
     """One API as dispatch needs it."""
 
-    __slots__ = ("api", "codec", "handler", "latency", "name", "newest", "oldest")
+    __slots__ = ("api", "codec", "handler", "latency", "name", "newest", "oldest", "usage")
 
-    def __init__(self, handler: Handler, latency: Histogram) -> None:
+    def __init__(self, handler: Handler, latency: Histogram, usage: Usage) -> None:
         self.handler = handler
         self.api: Api = handler.api
         self.oldest, self.newest = handler.api.versions
         self.codec = handler if isinstance(handler, OwnCodec) else None
         self.latency = latency
         self.name = api_name(handler.api.key)
+        self.usage = None if self.api.private or self.api.counts_topics else usage.of_api(self.name)
 
 
 class Dispatch:
-    def __init__(self, handlers: Iterable[Handler], metrics: BrokerMetrics, pressure: Pressure) -> None:
+    def __init__(self, handlers: Iterable[Handler], metrics: BrokerMetrics, usage: Usage, pressure: Pressure) -> None:
         self._metrics = metrics
         self._pressure = pressure
         self._entries = {
-            handler.api.key: Entry(handler, metrics.latency_of(api_name(handler.api.key))) for handler in handlers
+            handler.api.key: Entry(handler, metrics.latency_of(api_name(handler.api.key)), usage)
+            for handler in handlers
         }
 
     def start(self, frame: memoryview, caller: Caller) -> Outcome:
         """Raises Malformed or CloseConnection when nothing but hanging up is right."""
         header = read_request_header(frame)
-        api_key, api_version, _, caller.client_id, _ = header
+        api_key, api_version, _, client_id, _ = header
+        if client_id != caller.client_id:
+            caller.client_id, caller.tenant = client_id, tenant_of(client_id)
         entry = self._entries.get(api_key)
         if entry is None:
             raise CloseConnection(f"{api_name(api_key)} is not served here: ask with ApiVersions what is")
         if not entry.oldest <= api_version <= entry.newest:
             return self._unsupported(entry, header, caller), True, 0
+        if entry.usage is not None and not caller.is_forwarded and client_id != BROKER_CLIENT_ID:
+            entry.usage.count(caller.tenant, NO_TOPIC, 0, 0, 1)
         started = perf_counter()
         throttle_ms = self._throttle_ms() if len(frame) > FREE_BYTES else 0
         try:

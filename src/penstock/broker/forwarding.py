@@ -114,7 +114,7 @@ class ForwardedRequests:
         view = memoryview(bytearray(frame))
         if read_request_header(view).api_key not in self._keys:
             raise Malformed("forwarded request", "only what the controller decides is forwarded")
-        answer, _, _ = self._start(view, Caller(host, "", 0))
+        answer, _, _ = self._start(view, Caller(host, "", 0, is_forwarded=True))
         if isinstance(answer, Later):
             return answer.map(b"".join)
         return Later.of(b"".join(answer))

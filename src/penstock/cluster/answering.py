@@ -11,6 +11,7 @@ from penstock.cluster.core.events import BrokerStopping
 from penstock.cluster.core.messages import (
     Addressed,
     AlterIsr,
+    AppendUsage,
     Forward,
     Hello,
     LogEndOf,
@@ -37,6 +38,8 @@ FindLogEnd = Callable[[str, int], LogEnd | None]
 Serve = Callable[[bytes, str], Later[bytes]]
 # Markers of transactions, and the number of the connection that they came on.
 Write = Callable[[WriteMarkers, int], Later[Reply]]
+# What another broker has counted.
+Append = Callable[[AppendUsage], Later[Reply]]
 
 
 class Answering:
@@ -49,6 +52,7 @@ class Answering:
         self.serve: Serve | None = None
         # Set by whoever has the partitions.
         self.write_markers: Write | None = None
+        self.append_usage: Append | None = None
 
     def answer(self, addressed: Addressed, connection: int = 0) -> Later[Reply]:
         """STORE_UNAVAILABLE, as if it had not come, to what was meant for another broker. `connection`: its number."""
@@ -71,6 +75,8 @@ class Answering:
                 if self.write_markers is None:
                     return Later.of(_NOT_YET)
                 return self.write_markers(message, connection)
+            case AppendUsage():
+                return Later.of(_NOT_YET) if self.append_usage is None else self.append_usage(message)
         controller = self._member.controller
         if controller is None or controller.is_over:
             return Later.of(_NOT_CONTROLLER)

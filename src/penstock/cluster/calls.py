@@ -74,6 +74,14 @@ class Calls:
         call = private_call(encode(addressed), _read_reply)
         return self._peers.call(node_id, purpose, call, timeout_ms).map(_reply)
 
+    def ask_alone(self, node_id: int, message: Message, timeout_ms: int) -> Later[Reply]:
+        """As `ask`, on a connection for this alone: also when this broker has left the others."""
+        broker = self._image.brokers.get(node_id)
+        if broker is None or broker.broker_epoch < 0:
+            return Later.of(Reply.refused(Refused(Problem.STORE_UNAVAILABLE, f"broker {node_id} is not there")))
+        call = private_call(encode(Addressed(self._image.cluster_id, node_id, message)), _read_reply)
+        return self._peers.ask_at(Address(broker.host, broker.port), call, timeout_ms).map(_reply)
+
     async def answers(self, registration: Registration, broker_epoch: int) -> bool:
         """Whether this broker's own id, in this life, answers there: then there are two of it."""
         hello = private_call(encode(Addressed(self._image.cluster_id, self._image.node_id, Hello())), _read_reply)

@@ -20,6 +20,7 @@ from penstock.config.setting import Section, Setting, settings_of
 from penstock.config.topic_replication import TopicReplicationSettings
 from penstock.config.topics import TopicSettings
 from penstock.config.transactions import TransactionSettings
+from penstock.config.usage import UsageSettings
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Settings:
     groups: GroupSettings = field(default_factory=GroupSettings)
     consumer_groups: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
     transactions: TransactionSettings = field(default_factory=TransactionSettings)
+    usage: UsageSettings = field(default_factory=UsageSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)
 
     def sections(self) -> Iterator[tuple[str, Section]]:

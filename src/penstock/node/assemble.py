@@ -6,13 +6,12 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.broker.api import Handler
 from penstock.broker.connections import Connections
 from penstock.broker.dispatch import Dispatch
 from penstock.broker.forwarding import ForwardedRequests, Forwarding, forwarded
@@ -54,6 +53,8 @@ from penstock.node.reports import (
     unavailable_transactions,
 )
 from penstock.node.unexpected import reported
+from penstock.node.usage import UsageEmission
+from penstock.node.usage_topic import UsageTopic
 from penstock.replication.cleaner import Cleaner
 from penstock.replication.fetchers import Fetchers
 from penstock.replication.flusher import Flusher
@@ -70,6 +71,7 @@ from penstock.telemetry.groups import report_group_lag
 from penstock.telemetry.health import Health
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.storage import LogMetrics, report_journal
+from penstock.telemetry.usage import Usage
 from penstock.transactions.coordinator import Transactions
 from penstock.transactions.marker_sending import MarkerSending
 from penstock.transactions.markers import Markers
@@ -151,16 +153,15 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         replicas = Replicas(logs, flusher, roles, reads, clock)
         stack.push(lambda kind, *_: last_stop.mark_clean() if kind is None and replicas.closed_cleanly else None)
         stack.push_async_callback(replicas.close)
+        producer_ids = ProducerIds(store, joined.cluster_id)
+        usage, emission = _metering(stack, cluster, replicas, producer_ids, settings, clock)
         ground = Ground(replicas, cluster.topics, image, reads, clock)
         groups = Groups(machine_factory(settings), ground)
         stack.push_async_callback(groups.close)
-        producer_ids = ProducerIds(store, joined.cluster_id)
         transactions = _transactions(cluster, groups, producer_ids, settings, ground)
         stack.push_async_callback(transactions.close)
         report_group_lag(metrics, lambda: group_lags(groups, replicas))
-        _watch_data(health, replicas, journal, clock)
-        _watch_coordinators(health, groups, transactions)
-        health.watch("coordination", lambda: store.failure)
+        _watch(health, store, replicas, journal, groups, transactions, clock)
         _connect(cluster, replicas)
         for follower in (replicas, groups, transactions):
             cluster.metadata.follow(follower)
@@ -172,14 +173,15 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         await stack.enter_async_context(Housekeeping(replicas, flusher, upkeep, clock).running())
         await stack.enter_async_context(Cleaner(replicas, flusher, upkeep, clock).running())
         connections = Connections(settings.network, broker_metrics, clock)
-        memory, reply_memory = connections.memory, connections.reply_memory
-        report_memory(metrics, lambda: memory.taken_bytes, lambda: reply_memory.held_bytes)
-        parts = Parts(cluster, replicas, groups, transactions, producer_ids, reply_memory, reads, clock)
-        gate = _gate(cluster, handlers_of(parts, settings), broker_metrics, Pressure(memory.pressure))
+        memory, replies = connections.memory, connections.reply_memory
+        report_memory(metrics, lambda: memory.taken_bytes, lambda: replies.held_bytes)
+        parts = Parts(cluster, replicas, groups, transactions, producer_ids, replies, usage, reads, clock)
+        gate = _gate(parts, settings, broker_metrics, Pressure(memory.pressure))
         kafka = await stack.enter_async_context(listen(listener, gate, connections))
         stack.push_async_callback(_calm, cluster, connections)
         registration = registration_of(settings, kafka, joined.directory_id, last_stop)
         await stack.enter_async_context(cluster.joined(registration, replicas.giving_way))
+        await stack.enter_async_context(emission.running(cluster.member.broker_epoch, gap_before=is_needed))
         gate.open()
         health.watch("cluster", lambda: cluster.trouble)
         health.ready("broker")
@@ -198,13 +200,19 @@ def _collect_less_often() -> None:
     gc.set_threshold(YOUNG_OBJECTS)
 
 
-def _watch_data(health: Health, replicas: Replicas, journal: Journal, clock: Clock) -> None:
+def _watch(
+    health: Health,
+    store: Store,
+    replicas: Replicas,
+    journal: Journal,
+    groups: Groups,
+    transactions: Transactions,
+    clock: Clock,
+) -> None:
+    health.watch("coordination", lambda: store.failure)
     health.watch("logs", lambda: failed_logs(replicas))
     health.watch("journal", lambda: failed_journal(journal))
     health.watch("disk", lambda: full_disk(replicas, clock))
-
-
-def _watch_coordinators(health: Health, groups: Groups, transactions: Transactions) -> None:
     health.watch("groups", lambda: unavailable_groups(groups))
     health.watch("transactions", lambda: unavailable_transactions(transactions))
 
@@ -244,9 +252,27 @@ def _transactions(
     return Transactions(transactions_factory(settings.transactions), producer_ids, markers, ground)
 
 
-def _gate(cluster: ClusterNode, handlers: Sequence[Handler], metrics: BrokerMetrics, pressure: Pressure) -> Gate:
+def _metering(
+    stack: AsyncExitStack,
+    cluster: ClusterNode,
+    replicas: Replicas,
+    producer_ids: ProducerIds,
+    settings: Settings,
+    clock: Clock,
+) -> tuple[Usage, UsageEmission]:
+    """The last is written when nothing is counted any more, and the logs are still open."""
+    usage = Usage(settings.usage.max_series)
+    topic = UsageTopic(replicas, cluster.image, cluster.topics, cluster.calls, clock)
+    cluster.answering.append_usage = topic.append_here
+    emission = UsageEmission(usage, topic, producer_ids, settings.usage, clock)
+    stack.push_async_callback(emission.close)
+    return usage, emission
+
+
+def _gate(parts: Parts, settings: Settings, metrics: BrokerMetrics, pressure: Pressure) -> Gate:
+    cluster, handlers = parts.cluster, handlers_of(parts, settings)
     forwarding = Forwarding(lambda: cluster.controller is not None, cluster.calls)
-    dispatch = Dispatch(forwarded(handlers, forwarding), metrics, pressure)
+    dispatch = Dispatch(forwarded(handlers, forwarding), metrics, parts.usage, pressure)
     cluster.answering.serve = ForwardedRequests(handlers, dispatch.start).serve
     return Gate(dispatch)
 

@@ -56,6 +56,7 @@ from penstock.broker.config_resources import ConfigResources
 from penstock.broker.config_rows import TopicConfigs
 from penstock.broker.current_leaders import CurrentLeaders
 from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.fetch_usage import FetchUsage
 from penstock.broker.reply_memory import ReplyMemory
 from penstock.clock import Clock
 from penstock.cluster.core.image import Image
@@ -67,8 +68,10 @@ from penstock.node.cluster import ClusterNode
 from penstock.replication.move_throttles import MoveThrottles, Side
 from penstock.replication.replicas import Replicas
 from penstock.replication.verification import Verification
+from penstock.telemetry.usage import Usage
 from penstock.transactions.coordinator import Transactions
 from penstock.transactions.questions import Questions
+from penstock.wire.schemas import api_name
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ class Parts:
     transactions: Transactions
     producer_ids: ProducerIds
     reply_memory: ReplyMemory
+    usage: Usage
     pool: ThreadPoolExecutor
     clock: Clock
 
@@ -109,9 +113,10 @@ def _data(parts: Parts, questions: Questions, settings: Settings) -> Sequence[Ha
     replicas, clock, leaders = parts.replicas, parts.clock, CurrentLeaders(parts.image)
     gives = MoveThrottles(parts.image, settings.replication, settings.topic_replication, Side.LEADER)
     verification = Verification(replicas, questions, clock)
+    served = FetchUsage(parts.usage.of_api(api_name(Fetch.api.key)))
     return [
-        Produce(replicas, verification, leaders, clock),
-        Fetch(replicas, parts.image, FetchSessions(), parts.reply_memory, gives, parts.pool, clock),
+        Produce(replicas, verification, leaders, parts.usage.of_api(api_name(Produce.api.key)), clock),
+        Fetch(replicas, parts.image, FetchSessions(), parts.reply_memory, gives, served, parts.pool, clock),
         ListOffsets(replicas, parts.pool),
         OffsetForLeaderEpoch(replicas),
         InitProducerId(parts.producer_ids, parts.transactions),

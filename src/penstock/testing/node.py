@@ -22,13 +22,15 @@ from penstock.node.assemble import Running, running
 
 T = TypeVar("T")
 
-# A test waits for nothing: groups form at once, dead members are found soon, ports are free ones.
+# A test waits for nothing: groups form at once, dead members are found soon, ports are free ones. And it finds only the
+# topics that it has made: usage, which has one of its own, is metered where a test asks for it.
 DEFAULTS = {
     "listen": "127.0.0.1:0",
     "http": "127.0.0.1:0",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
     "offsets.topic.num.partitions": "4",
+    "usage.emit.interval.ms": "0",
 }
 
 

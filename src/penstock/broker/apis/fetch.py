@@ -29,6 +29,7 @@ from penstock.broker.fetch_limits import FollowerLimits
 from penstock.broker.fetch_read import FetchRead, Reader, Row, read_again, read_all
 from penstock.broker.fetch_readers import ConsumerReader, FollowerReader
 from penstock.broker.fetch_sessions import FetchSessions, Plan, Wanted
+from penstock.broker.fetch_usage import FetchUsage
 from penstock.broker.fetch_wait import FetchWait
 from penstock.broker.reply_memory import ReplyMemory
 from penstock.clock import Clock
@@ -58,7 +59,7 @@ ENOUGH_BYTES = MIB
 
 
 class Fetch:
-    api = Api(key=1, versions=(4, 18))
+    api = Api(key=1, versions=(4, 18), counts_topics=True)
 
     def __init__(
         self,
@@ -67,6 +68,7 @@ class Fetch:
         sessions: FetchSessions,
         reply_memory: ReplyMemory,
         throttles: MoveThrottles,
+        usage: FetchUsage,
         pool: ThreadPoolExecutor,
         clock: Clock,
     ) -> None:
@@ -76,6 +78,7 @@ class Fetch:
         self._sessions = sessions
         self._reply_memory = reply_memory
         self._throttles = throttles
+        self._usage = usage
         self._pool = pool
         self._clock = clock
 
@@ -101,16 +104,19 @@ class Fetch:
         reads_committed = request.isolation_level == READ_COMMITTED
         reader = follower or ConsumerReader(self._image, request.rack_id, reads_committed=reads_committed)
         read = self._read(request, plan, reader, caller)
-        is_urgent = False
+        is_urgent, tenant = False, None
         if follower is not None:
             follower.told()
             if not (read.size or read.failed or follower.is_urgent) and follower.has_more_by_now(read.rows):
                 read = read_again(self._replicas, read, self._new_read(request, follower), follower)
             is_urgent = follower.is_urgent
+        else:
+            tenant = caller.tenant
+            self._usage.asked(tenant, read.rows)
         # Without partitions there is nothing to wait for: it closes a session, say.
         if read.failed or not read.rows or read.size >= request.min_bytes or request.max_wait_ms <= 0 or is_urgent:
-            return self._answer(request, plan, read)
-        return self._park(request, plan, read, caller, reader)
+            return self._answer(request, plan, read, tenant)
+        return self._park(request, plan, read, caller, reader, tenant)
 
     def _read(self, request: FetchRequest, plan: Plan, reader: Reader, caller: Caller) -> FetchRead:
         read = self._new_read(request, reader)
@@ -129,7 +135,7 @@ class Fetch:
         )
 
     def _park(
-        self, request: FetchRequest, plan: Plan, read: FetchRead, caller: Caller, reader: Reader
+        self, request: FetchRequest, plan: Plan, read: FetchRead, caller: Caller, reader: Reader, tenant: str | None
     ) -> Later[FetchResponse]:
         answer: Later[FetchResponse] = Later()
 
@@ -139,7 +145,7 @@ class Fetch:
                 found = read_again(self._replicas, read, self._new_read(request, reader), reader)
             else:
                 found = self._read(request, plan, reader, caller)
-            response = self._answer(request, plan, found)
+            response = self._answer(request, plan, found, tenant)
             if isinstance(response, Later):
                 response.when_done(lambda done: answer.settle_like(done))
             else:
@@ -166,17 +172,22 @@ class Fetch:
             caller.when_more = wait.hurry
         return answer
 
-    def _answer(self, request: FetchRequest, plan: Plan, read: FetchRead) -> FetchResponse | Later[FetchResponse]:
+    def _answer(
+        self, request: FetchRequest, plan: Plan, read: FetchRead, tenant: str | None
+    ) -> FetchResponse | Later[FetchResponse]:
+        """`tenant`: whose usage it is; None for a follower."""
         if not read.cold:
-            return self._response(request, plan, read.rows)
+            return self._response(request, plan, read.rows, tenant)
         # Counted from now on, for many can be on their way at once.
         held_bytes = read.size
         self._reply_memory.hold(held_bytes)
-        answer = awaiting(self._load_and_answer(request, plan, read))
+        answer = awaiting(self._load_and_answer(request, plan, read, tenant))
         answer.when_done(lambda _: self._reply_memory.release(held_bytes))
         return answer
 
-    async def _load_and_answer(self, request: FetchRequest, plan: Plan, read: FetchRead) -> FetchResponse:
+    async def _load_and_answer(
+        self, request: FetchRequest, plan: Plan, read: FetchRead, tenant: str | None
+    ) -> FetchResponse:
         """Blocking reads, in the pool; what cannot be read becomes its row's error."""
         loop = asyncio.get_running_loop()
         while read.cold:
@@ -189,9 +200,11 @@ class Fetch:
                     read.loaded(row, result)
                 except PenstockError as error:
                     row.fail(error)
-        return self._response(request, plan, read.rows)
+        return self._response(request, plan, read.rows, tenant)
 
-    def _response(self, request: FetchRequest, plan: Plan, rows: list[Row]) -> FetchResponse:
+    def _response(self, request: FetchRequest, plan: Plan, rows: list[Row], tenant: str | None) -> FetchResponse:
+        if tenant is not None:
+            self._usage.served(tenant, rows)
         # Each once, however its partitions were read in turn: some clients keep only the last of two.
         topics: dict[tuple[str, UUID | None], TopicFetched] = {}
         topic: TopicFetched | None = None

@@ -30,6 +30,7 @@ from penstock.replication.replicas import Replicas
 from penstock.replication.verification import Transaction, Verification
 from penstock.replication.waiters import HANDING_OVER
 from penstock.storage.log import Appended
+from penstock.telemetry.usage import NO_TOPIC, ApiUsage
 from penstock.wire.produce import OneBatch, ProduceRequest, TopicProduce, read_produce_request
 from penstock.wire.produce_response import (
     OneProduced,
@@ -66,12 +67,21 @@ class InTransaction(NamedTuple):
 
 
 class Produce:
-    api = Api(key=0, versions=(0, 13), pipelined=True)
+    api = Api(key=0, versions=(0, 13), pipelined=True, counts_topics=True)
 
-    def __init__(self, replicas: Replicas, verification: Verification, leaders: CurrentLeaders, clock: Clock) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        verification: Verification,
+        leaders: CurrentLeaders,
+        usage: ApiUsage,
+        clock: Clock,
+    ) -> None:
         self._replicas = replicas
         self._verification = verification
         self._leaders = leaders
+        self._usage = usage
+        self._series = usage.series
         self._clock = clock
 
     def read(
@@ -94,9 +104,9 @@ class Produce:
         if isinstance(request, OneBatch):
             if request.acks in _ACKS:
                 return self._append_one(request, caller)
-            return _refused_whole(request, ErrorCode.invalid_required_acks)
+            return self._refuse_whole(request, caller, ErrorCode.invalid_required_acks)
         if isinstance(request, TooOld):
-            return _refused_whole(request.request, ErrorCode.unsupported_version)
+            return self._refuse_whole(request.request, caller, ErrorCode.unsupported_version)
         if isinstance(request, InTransaction):
             return self._append_many(request.request, caller, request)
         return self._append_many(request, caller, None)
@@ -105,7 +115,8 @@ class Produce:
         self, request: ProduceRequest, caller: Caller, transaction: InTransaction | None
     ) -> Produced | Later[Produced | None] | None:
         if request.acks not in _ACKS:
-            return _refused_whole(request, ErrorCode.invalid_required_acks)
+            return self._refuse_whole(request, caller, ErrorCode.invalid_required_acks)
+        self._usage.count(caller.tenant, self._only_topic(request), 0, 0, 1)
         deadline_ms = self._deadline_ms(request)
         uncommitted: list[_Uncommitted] = []
         response = ProduceResponse(
@@ -124,14 +135,24 @@ class Produce:
         acks, _, name, topic_id, index, records = request
         partition = self._find(name, topic_id, index)
         if isinstance(partition, Refused):
+            self._usage.count(caller.tenant, NO_TOPIC, 0, 0, 1)
             return self._refused_one(acks, name, topic_id, index, partition)
         result = self._replicas.append(partition, records, caller, for_all=acks == ACKS_ALL)
         if isinstance(result, Refused):
+            self._usage.count(caller.tenant, partition.topic, 0, 0, 1)
             if result is not HANDING_OVER:
                 return self._refused_one(acks, name, topic_id, index, result)
             over = partition.hand_over.when_over()
             return over.map(lambda refused: self._refused_one(acks, name, topic_id, index, refused or result))
-        base_offset, next_offset, append_time_ms, _, start_offset = result
+        base_offset, next_offset, append_time_ms, is_duplicate, start_offset = result
+        try:
+            used = self._series[caller.tenant][partition.topic]
+        except KeyError:
+            used = self._usage.find(caller.tenant, partition.topic)
+        if not is_duplicate:
+            used.messages += next_offset - base_offset
+            used.size_bytes += len(records)
+        used.requests += 1
         produced = new_tuple(OneProduced, (name, topic_id, index, base_offset, append_time_ms, start_offset))
         if acks != ACKS_ALL:
             return None if acks == ACKS_NONE else produced
@@ -181,9 +202,30 @@ class Produce:
         self, partition: Partition, records: memoryview, caller: Caller, acks: int, transaction: InTransaction | None
     ) -> Appended | Refused | Later[Appended | Refused]:
         for_all = acks == ACKS_ALL
+        # The tenant as it is now: one connection may speak for several.
+        counted = partial(self._counted, caller.tenant, partition.topic, len(records))
         if transaction is None:
-            return self._replicas.append(partition, records, caller, for_all=for_all)
-        return self._verification.append(partition, records, caller, transaction.transaction, for_all=for_all)
+            return counted(self._replicas.append(partition, records, caller, for_all=for_all))
+        result = self._verification.append(partition, records, caller, transaction.transaction, for_all=for_all)
+        return result.map(counted) if isinstance(result, Later) else counted(result)
+
+    def _counted(self, tenant: str, topic: str, size_bytes: int, result: Appended | Refused) -> Appended | Refused:
+        """What is in the log counts, and once: not what was refused, nor what was there already."""
+        if isinstance(result, Appended) and not result.duplicate:
+            self._usage.count(tenant, topic, result.next_offset - result.base_offset, size_bytes, 0)
+        return result
+
+    def _only_topic(self, request: ProduceRequest) -> str:
+        """A request is counted once, so it goes with a topic only if it has no other."""
+        if len(request.topics) != 1 or not request.topics[0].partitions:
+            return NO_TOPIC
+        (topic,) = request.topics
+        partition = self._find(topic.name, topic.topic_id, topic.partitions[0].partition_index)
+        return NO_TOPIC if isinstance(partition, Refused) else partition.topic
+
+    def _refuse_whole(self, request: OneBatch | ProduceRequest, caller: Caller, code: ErrorCode) -> ProduceResponse:
+        self._usage.count(caller.tenant, NO_TOPIC, 0, 0, 1)
+        return _refused_whole(request, code)
 
     def _refused_one(
         self, acks: int, name: str, topic_id: UUID | None, index: int, refused: Refused

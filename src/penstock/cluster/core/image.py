@@ -8,7 +8,8 @@ from uuid import UUID
 
 from penstock.coordination.paths import NO_EPOCH, NO_LEADER, PartitionState
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+USAGE_TOPIC = "__usage"
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", USAGE_TOPIC})
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,15 @@ class WriteMarkers(msgspec.Struct, frozen=True, tag="write-markers"):
     markers: tuple[MarkerRow, ...]
 
 
-Message = Push | Hello | Stopping | AlterIsr | MakeTopic | Forward | LogEndOf | WriteMarkers
+class AppendUsage(msgspec.Struct, frozen=True, tag="append-usage"):
+    """To the leader of a partition of `__usage`; answered when it is committed."""
+
+    partition: int
+    # One, of an idempotent producer, so that it may be sent again.
+    batch: bytes
+
+
+Message = Push | Hello | Stopping | AlterIsr | MakeTopic | Forward | LogEndOf | WriteMarkers | AppendUsage
 
 
 class Addressed(msgspec.Struct, frozen=True, array_like=True):

@@ -32,8 +32,11 @@ Read = Callable[[memoryview, int], T]
 MAX_ANSWER_BYTES = 16 * MIB
 # What `socket.request.max.bytes` lets in by default.
 LARGEST_BATCH_BYTES = 100 * MIB
-CLIENT_ID = b"penstock"
+# What brokers call themselves: what they ask of each other is nobody's usage. Named as internal topics are, so that no
+# client has it by chance.
+BROKER_CLIENT_ID = "__penstock"
 
+_CLIENT_ID = BROKER_CLIENT_ID.encode()
 _INT32 = struct.Struct(">i")
 # Length, API key, version, correlation id, length of the client id.
 _HEADER = struct.Struct(">ihhih")
@@ -62,7 +65,7 @@ class Call(Generic[T]):
         _INT32.pack_into(self.frame, _ID_IN_REQUEST, correlation_id)
 
 
-def call_of(request: Payload, answer: type[Answer], client_id: bytes = CLIENT_ID) -> Call[Answer]:
+def call_of(request: Payload, answer: type[Answer], client_id: bytes = _CLIENT_ID) -> Call[Answer]:
     """Any API: kio's classes, or our own of the same shape; the two must belong together."""
     kind = type(request)
     if (kind.__api_key__, kind.__version__) != (answer.__api_key__, answer.__version__):
@@ -106,7 +109,7 @@ def _reader(answer: type[Answer]) -> Read[Answer]:
     return read_answer
 
 
-def _start(api_key: int, version: int, flexible: bool, client_id: bytes = CLIENT_ID) -> bytearray:
+def _start(api_key: int, version: int, flexible: bool, client_id: bytes = _CLIENT_ID) -> bytearray:
     frame = bytearray(_HEADER.pack(0, api_key, version, 0, len(client_id)))
     frame += client_id
     if flexible:
