@@ -197,8 +197,7 @@ def build_batch(
     if last_offset is None:
         last_offset = records[-1].offset if records else base_offset
     attributes = (
-        compression
-        | (_LOG_APPEND_TIME if is_log_append_time else 0)
+        (_LOG_APPEND_TIME if is_log_append_time else 0)
         | (TRANSACTIONAL if is_transactional else 0)
         | (CONTROL if is_control else 0)
         | (_DELETE_HORIZON if delete_horizon_ms is not None else 0)
@@ -206,12 +205,46 @@ def build_batch(
     payload = bytearray()
     for record in records:
         _put_record(payload, record, base_offset, base_timestamp)
+    return seal_batch(
+        payload,
+        len(records),
+        compression=compression,
+        attributes=attributes,
+        base_offset=base_offset,
+        last_offset_delta=last_offset - base_offset,
+        leader_epoch=leader_epoch,
+        base_timestamp_ms=base_timestamp,
+        max_timestamp_ms=max_timestamp_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+
+
+def seal_batch(
+    payload: bytes | bytearray,
+    record_count: int,
+    *,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    compression: int = 0,
+    attributes: int = 0,
+    base_offset: int = 0,
+    last_offset_delta: int | None = None,
+    leader_epoch: int = -1,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+) -> bytearray:
+    """Records that are written already, as a batch. `last_offset_delta`: without it no offset is missing."""
     packed = compress(compression, payload) if compression else payload
+    if last_offset_delta is None:
+        last_offset_delta = record_count - 1
     batch = bytearray(HEADER_BYTES)
     _HEADER.pack_into(
-        batch, 0, base_offset, HEADER_BYTES - LENGTH_OVERHEAD + len(packed), leader_epoch, MAGIC, 0, attributes,
-        last_offset - base_offset, base_timestamp, max_timestamp_ms, producer_id, producer_epoch, base_sequence,
-        len(records),
+        batch, 0, base_offset, HEADER_BYTES - LENGTH_OVERHEAD + len(packed), leader_epoch, MAGIC, 0,
+        attributes | compression, last_offset_delta, base_timestamp_ms, max_timestamp_ms, producer_id, producer_epoch,
+        base_sequence, record_count,
     )  # fmt: skip
     batch += packed
     _CRC.pack_into(batch, _CRC_POSITION, crc32c.crc32c(memoryview(batch)[_CRC_START:]))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from penstock.spark.core.bootstrap import bootstrap_of
 from penstock.spark.core.option_values import OptionError, OptionValues
 from penstock.spark.core.positions import (
     EARLIEST,
@@ -235,7 +236,7 @@ def _read(
         "kafka.isolation.level", ("read_uncommitted", "read_committed"), default="read_uncommitted"
     )
     return SourceOptions(
-        bootstrap=_bootstrap(values),
+        bootstrap=bootstrap_of(values, "consumer"),
         client_id=values.text("kafka.client.id") or values.text("groupIdPrefix") or group or "penstock-spark",
         security=security_of(values),
         request_timeout_ms=_integer(values, "kafka.request.timeout.ms", 30 * SECOND_MS),
@@ -297,20 +298,6 @@ def _pattern(text: str) -> str:
     except re.error as error:
         raise OptionError(f"subscribePattern '{pattern}' is no regular expression: {error}") from error
     return pattern
-
-
-def _bootstrap(values: OptionValues) -> tuple[str, ...]:
-    text = values.text("kafka.bootstrap.servers")
-    if text is None:
-        raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
-    servers = tuple(server for part in text.split(",") if (server := part.strip()))
-    for server in servers:
-        # The protocol in front is Kafka's own habit.
-        if not re.fullmatch(r"(?:[A-Za-z_]+://)?(?:\[[0-9A-Fa-f:.%]+\]|[^:\s/]+):[0-9]{1,5}", server):
-            raise OptionError(f"kafka.bootstrap.servers must be host:port, separated by commas, got '{server}'")
-    if not servers:
-        raise OptionError("No servers as specified value for option 'kafka.bootstrap.servers' is empty")
-    return tuple(server.rpartition("://")[2] for server in servers)
 
 
 def _group(values: OptionValues) -> str | None:
