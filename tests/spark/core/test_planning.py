@@ -69,11 +69,13 @@ def test_a_topic_that_was_created_anew_is_a_loss_and_a_new_topic() -> None:
 
 
 def test_a_batch_that_would_end_before_it_starts() -> None:
-    assert plan_batch({A0: 3, A1: 5}, offset({A0: 9, A1: 5})).ranges == (piece(A0, 3, 9),)
+    assert plan_batch(offset({A0: 3, A1: 5}), offset({A0: 9, A1: 5})) == (piece(A0, 3, 9),)
     with pytest.raises(
         PositionError, match="resolved start offset 6 is greater than the resolved end offset 5 for topic a"
     ):
-        plan_batch({A0: 6}, offset({A0: 5}))
+        plan_batch(offset({A0: 6}), offset({A0: 5}))
+    with pytest.raises(PositionError, match="different topic partitions"):
+        plan_batch(offset({A0: 6}), offset({A0: 7, A1: 5}))
 
 
 def test_a_partition_is_a_task_unless_told_otherwise() -> None:

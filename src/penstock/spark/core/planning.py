@@ -24,10 +24,6 @@ LOSS_IS_A_WARNING = (
 )
 
 
-class DataLossError(RuntimeError):
-    """What a query was to read is not there any more, and `failOnDataLoss` says that it must not go on without."""
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
     """`losses` say what cannot be read, each a sentence; the ranges are what can be read without it."""
@@ -73,9 +69,14 @@ def plan_stream(start: SourceOffset, end: SourceOffset, earliest: Mapping[TopicP
     return Plan(ranges, tuple(losses))
 
 
-def plan_batch(begins: Mapping[TopicPartition, int], end: SourceOffset) -> Plan:
-    """PositionError for a partition that would end before it starts."""
-    for tp, begin in sorted(begins.items()):
+def plan_batch(start: SourceOffset, end: SourceOffset) -> tuple[OffsetRange, ...]:
+    """PositionError for a partition that would end before it starts, or has only one of both."""
+    if start.offsets.keys() != end.offsets.keys() or start.renewed_topics(end):
+        raise PositionError(
+            f"different topic partitions for starting offsets topics[{listed(start.offsets)}] and ending offsets "
+            f"topics[{listed(end.offsets)}]: they have changed while the query was planned"
+        )
+    for tp, begin in sorted(start.offsets.items()):
         if begin > end.offsets[tp]:
             raise PositionError(
                 f"The resolved start offset {begin} is greater than the resolved end offset {end.offsets[tp]} for "
@@ -83,7 +84,7 @@ def plan_batch(begins: Mapping[TopicPartition, int], end: SourceOffset) -> Plan:
                 "or the latest available offset after resolution, and whether the Kafka topic-partition is deleted "
                 "and re-created."
             )
-    return Plan(_ranges(begins, end))
+    return _ranges(start.offsets, end)
 
 
 def _ranges(begins: Mapping[TopicPartition, int], end: SourceOffset) -> tuple[OffsetRange, ...]:

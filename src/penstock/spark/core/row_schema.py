@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from penstock.spark.core.option_values import OptionError
+from penstock.spark.core.row_columns import Column
 
 # By name, with the type as Spark's simpleString writes it.
 _TYPES = {
@@ -25,7 +26,7 @@ def row_schema(*, include_headers: bool) -> str:
     return ", ".join(f"{name} {type_}" for name, type_ in _TYPES.items() if include_headers or name != "headers")
 
 
-def columns_of(fields: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+def columns_of(fields: Iterable[tuple[str, str]]) -> tuple[Column, ...]:
     """The names in a schema that a reader was given, if there are such columns of such types."""
     names = []
     for name, type_ in fields:
@@ -35,7 +36,7 @@ def columns_of(fields: Iterable[tuple[str, str]]) -> tuple[str, ...]:
             raise OptionError(f"A record has no column '{name}': {hint}")
         if type_ != _TYPES[name]:
             raise OptionError(f"Column '{name}' is {_TYPES[name]}, not {type_}: read it as that and cast it")
-        names.append(name)
+        names.append(Column(name))
     if not names:
         raise OptionError("A schema without columns reads nothing: name at least one, for example offset long")
     return tuple(names)

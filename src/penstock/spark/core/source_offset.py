@@ -70,6 +70,13 @@ class SourceOffset:
         }
         return SourceOffset(self.offsets, {**self.leader_epochs, **unchanged}, self.topic_ids)
 
+    def topics(self) -> frozenset[str]:
+        return frozenset(tp.topic for tp in self.offsets)
+
+    def identified(self, now: SourceOffset) -> SourceOffset:
+        """With the ids that topics have now, where it has none itself."""
+        return SourceOffset(self.offsets, self.leader_epochs, {**now.topic_ids, **self.topic_ids})
+
     def renewed_topics(self, later: SourceOffset) -> frozenset[str]:
         """Topics that have another id in `later`: other topics of the same name."""
         both = self.topic_ids.keys() & later.topic_ids.keys()

@@ -55,11 +55,12 @@ _KAFKA_OPTIONS = (
     "kafka.group.id",
     "kafka.isolation.level",
     "kafka.request.timeout.ms",
+    "kafka.default.api.timeout.ms",
     "kafka.fetch.max.bytes",
 )
 # Settings of Kafka's consumer that change nothing here: there is no group member, no poll and no metadata cache that
 # they could be about. Jobs that set them must run all the same.
-_WITHOUT_EFFECT = tuple(
+USELESS_OPTIONS = tuple(
     "kafka." + name
     for name in (
         "allow.auto.create.topics",
@@ -68,7 +69,6 @@ _WITHOUT_EFFECT = tuple(
         "client.dns.lookup",
         "client.rack",
         "connections.max.idle.ms",
-        "default.api.timeout.ms",
         "enable.metrics.push",
         "exclude.internal.topics",
         "fetch.max.wait.ms",
@@ -130,7 +130,7 @@ _REFUSED = {
     "topic": "Option 'topic' is for writing: set 'subscribe' to read a topic",
     "path": "A topic has no path: load() takes none, set the option 'subscribe' instead",
 }
-_KNOWN = (*_OPTIONS, *_KAFKA_OPTIONS, *SECURITY_OPTIONS, *_WITHOUT_EFFECT)
+KNOWN_OPTIONS = (*_OPTIONS, *_KAFKA_OPTIONS, *SECURITY_OPTIONS, *USELESS_OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,8 @@ class SourceOptions:
     client_id: str
     security: Security | None
     request_timeout_ms: int
-    read_timeout_ms: int
+    api_timeout_ms: int
+    poll_timeout_ms: int
     fetch_max_bytes: int | None
     topics: TopicChoice
     start: Position
@@ -170,7 +171,7 @@ class SourceOptions:
 
 
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
-    values = OptionValues(options, _KNOWN, _REFUSED)
+    values = OptionValues(options, KNOWN_OPTIONS, _REFUSED)
     start = _position(values, "starting", default=EARLIEST)
     end = _position(values, "ending", default=LATEST)
     check_batch_positions(start, end)
@@ -179,7 +180,7 @@ def batch_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def stream_options(options: Mapping[str, str]) -> SourceOptions:
-    values = OptionValues(options, _KNOWN, _REFUSED)
+    values = OptionValues(options, KNOWN_OPTIONS, _REFUSED)
     if "endingOffsets" in values:
         raise OptionError("ending offset not valid in streaming queries")
     if "endingOffsetsByTimestamp" in values or "endingTimestamp" in values:
@@ -229,7 +230,7 @@ def _read(
     group = _group(values)
     if group is not None and "groupIdPrefix" in values:
         warnings.append("Option groupIdPrefix will be ignored as a group id has been set.")
-    useless = [name for name in _WITHOUT_EFFECT if name in values]
+    useless = [name for name in USELESS_OPTIONS if name in values]
     if useless:
         warnings.append(f"No effect here, whatever they are set to: {', '.join(useless)}")
     isolation = values.choice(
@@ -240,7 +241,8 @@ def _read(
         client_id=values.text("kafka.client.id") or values.text("groupIdPrefix") or group or "penstock-spark",
         security=security_of(values),
         request_timeout_ms=_integer(values, "kafka.request.timeout.ms", 30 * SECOND_MS),
-        read_timeout_ms=_integer(values, "kafkaConsumer.pollTimeoutMs", 2 * MINUTE_MS),
+        api_timeout_ms=_integer(values, "kafka.default.api.timeout.ms", 2 * MINUTE_MS),
+        poll_timeout_ms=_integer(values, "kafkaConsumer.pollTimeoutMs", 2 * MINUTE_MS),
         fetch_max_bytes=values.integer("kafka.fetch.max.bytes", at_least=1),
         topics=topics,
         start=start,
