@@ -17,7 +17,7 @@ def checked(transactional_id: str, found: Transaction | None, producer: Producer
         return Problem.INVALID_REQUEST
     if found is None or found.producer.id != producer.id:
         return Problem.INVALID_PRODUCER_ID_MAPPING
-    if found.producer.epoch != producer.epoch:
+    if found.producer.epoch != producer.epoch or not producer.is_for_clients:
         return Problem.PRODUCER_FENCED
     if found.is_prepared:
         return Problem.CONCURRENT_TRANSACTIONS
