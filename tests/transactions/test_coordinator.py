@@ -259,6 +259,31 @@ def test_a_full_disk_delays_the_end_and_does_not_prevent_it() -> None:
     served(use)
 
 
+def test_no_marker_leaves_for_a_decision_that_a_power_cut_could_take_back() -> None:
+    """Else the transaction could end there as it was decided, and elsewhere as whoever leads next decides."""
+
+    async def use(serving: Serving) -> None:
+        node = serving.running.node
+        first, second = await serving.begin(0), await serving.begin(1, name="other")
+        node.disk.syncs_may_run.clear()
+        ended = serving.transactions.renew(EndTransaction("id", first, True, 2))
+        node.disk.fill()
+        refused = await serving.transactions.renew(EndTransaction("other", second, True, 2)).wait()
+        assert refused.problem is Problem.COORDINATOR_NOT_AVAILABLE, "a new machine has to replay"
+        node.disk.make_room()
+        for _ in range(50):
+            node.clock.advance(RELOAD_DELAY_MS)
+            await asyncio.sleep(0.001)
+        assert not ended.done
+        assert not serving.leaders.asked
+        node.disk.syncs_may_run.set()
+        while await serving.state() != "CompleteCommit":
+            node.clock.advance(RELOAD_DELAY_MS)
+            await asyncio.sleep(0.001)
+
+    served(use)
+
+
 def test_without_producer_ids_clients_are_asked_to_come_again() -> None:
     async def use(serving: Serving) -> None:
         serving.producer_ids.refused = Refused(Problem.STORE_UNAVAILABLE, "no store")
