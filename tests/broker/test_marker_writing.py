@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import cast
 
+from msgspec.structs import replace
 from tests.disk.power import PowerCutDisk
 from tests.replication.world import WAIT_S, World, world
 from tests.storage.transaction_model import data_batch
@@ -40,9 +41,14 @@ class Leader:
         return self.partition.log.producer_states.has_open_transaction(1, 0)
 
     def write(
-        self, connection: int, *, sender: int = COORDINATOR, topics: tuple[str, ...] = ("orders",)
+        self,
+        connection: int,
+        *,
+        sender: int = COORDINATOR,
+        topics: tuple[str, ...] = ("orders",),
+        leader_epoch: int = 0,
     ) -> Later[Reply]:
-        rows = tuple((topic, (0,)) for topic in topics)
+        rows = tuple((topic, ((0, leader_epoch),)) for topic in topics)
         return self.writing.write(WriteMarkers(sender, (MarkerRow(1, 0, 0, True, 1, rows),)), connection)
 
 
@@ -74,6 +80,22 @@ def test_a_late_copy_ends_no_later_transaction() -> None:
         assert (await leader.write(connection=6, sender=OTHER).wait()).rows == (DONE,), (
             "each has connections of its own"
         )
+
+    run(use)
+
+
+def test_a_copy_from_before_another_one_led_ends_no_later_transaction() -> None:
+    """That one has written the marker, so this broker has not heard of its sender on a newer connection."""
+
+    async def use(leader: Leader) -> None:
+        for leader_epoch, node_id in ((1, OTHER), (2, 1)):
+            state = replace(leader.partition.state, leader=node_id, leader_epoch=leader_epoch)
+            leader.node.replicas.roles.learn(leader.partition, state, leader_epoch)
+        leader.open_transaction()
+        assert (await leader.write(connection=7).wait()).rows[0].problem == Problem.NOT_LEADER.name
+        assert leader.is_open
+        assert (await leader.write(connection=7, leader_epoch=2).wait()).rows == (DONE,)
+        assert not leader.is_open
 
     run(use)
 
