@@ -7,16 +7,23 @@ from collections.abc import Awaitable, Callable
 from typing import cast
 
 from msgspec.structs import replace
+from tests.cluster.running import cluster
 from tests.disk.power import PowerCutDisk
 from tests.replication.world import WAIT_S, World, world
 from tests.storage.transaction_model import data_batch
 
-from penstock.broker.marker_writing import MarkerWriting
+from penstock.broker.marker_writing import COMMIT_TIMEOUT_MS, MarkerWriting
 from penstock.cluster.core.image import BrokerImage, Image
 from penstock.cluster.core.messages import MarkerRow, Reply, ReplyRow, WriteMarkers
 from penstock.errors import Problem
 from penstock.groups.coordinator import Groups
+from penstock.groups.core.answers import CommitAnswer
+from penstock.groups.core.consumer_limits import ConsumerLimits
+from penstock.groups.core.events import CommitOffsets, OffsetToCommit, TopicOffsets
+from penstock.groups.core.limits import GroupLimits
+from penstock.groups.core.machine import GroupsMachine
 from penstock.later import Later
+from penstock.replication.machines import Ground
 from penstock.replication.partition import Partition
 from penstock.wire.batch import read_header
 
@@ -116,6 +123,34 @@ def test_each_partition_has_an_answer_of_its_own_in_their_order() -> None:
         assert [row.problem for row in reply.rows] == [Problem.UNKNOWN_TOPIC_OR_PARTITION.name, "", ""]
 
     run(use)
+
+
+def test_offsets_that_are_not_committed_in_time_hold_up_nothing_else() -> None:
+    """Whoever asked gets to know what the other partitions have: it sends that broker nothing before."""
+
+    async def life() -> None:
+        async with cluster(PowerCutDisk()) as running:
+            node = running.node
+            ground = Ground(node.replicas, running.topics, running.image, node.pool, node.clock)
+            groups = Groups(lambda: GroupsMachine(GroupLimits(), ConsumerLimits()), ground)
+            writing = MarkerWriting(node.replicas, groups, running.image, node.clock)
+            assert await groups.ensure_topic(1) is None
+            place = (0, running.partition("__consumer_offsets").leader_epoch)
+            message = WriteMarkers(1, (MarkerRow(1, 0, 0, True, 1, (("__consumer_offsets", (place,)),)),))
+            assert (await writing.write_here(message).wait()).rows == (DONE,)
+            node.disk.hold_syncs_of("/__consumer_offsets")
+            offsets = (TopicOffsets("orders", (OffsetToCommit(0, 5),)),)
+            groups.submit("group", CommitOffsets("group", offsets), CommitAnswer)
+            written = writing.write_here(message)
+            node.clock.advance(COMMIT_TIMEOUT_MS // 2)
+            assert not written.done
+            node.clock.advance(COMMIT_TIMEOUT_MS)
+            assert [row.problem for row in (await written.wait()).rows] == [Problem.REQUEST_TIMED_OUT.name]
+            node.disk.syncs_may_run.set()
+            assert (await writing.write_here(message).wait()).rows == (DONE,)
+            await groups.close()
+
+    asyncio.run(life())
 
 
 def test_a_marker_that_the_log_refuses_is_answered_so() -> None:

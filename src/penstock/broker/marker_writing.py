@@ -66,7 +66,7 @@ class MarkerWriting:
                 marker.commit,
                 bumps_epoch=marker.transaction_version >= _BUMPING_VERSION,
             )
-            return self._groups.end_transaction(index, event).map(_ended)
+            return self._in_time(self._groups.end_transaction(index, event).map(_ended))
         if topic in INTERNAL_TOPICS:
             # They have no transactions in them, whoever asked for one.
             return Later.of(_DONE)
@@ -86,6 +86,17 @@ class MarkerWriting:
         if isinstance(appended, Refused):
             return Later.of(_refused(appended))
         return partition.when_committed(appended.next_offset, now_ms + COMMIT_TIMEOUT_MS).map(_committed)
+
+    def _in_time(self, answer: Later[ReplyRow]) -> Later[ReplyRow]:
+        """A machine answers when its partition commits, however long that takes, and all else in the request waits."""
+        if answer.done:
+            return answer
+        timed: Later[ReplyRow] = Later()
+        late = ReplyRow(Problem.REQUEST_TIMED_OUT.name, "it is written, but was not committed in time")
+        timer = self._clock.call_at(self._clock.now_ms() + COMMIT_TIMEOUT_MS, lambda: timed.complete(late))
+        timed.when_done(lambda _: timer.cancel())
+        answer.when_done(timed.settle_like)
+        return timed
 
 
 def _ended(answer: TransactionEndedAnswer | Refused) -> ReplyRow:
