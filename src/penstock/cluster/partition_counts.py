@@ -39,8 +39,15 @@ class PartitionCounts:
         await self._store.sync()
         identity = await identity_of(self._store)
         check_cluster_id(identity.cluster_id, self._metadata.cluster_id)
-        # Also if the server that answers has been cut off from the others and does not know it yet.
+        counts = await self._counts(names, known_epoch)
+        if all(counts.values()):
+            return counts
+        # What is missing may only be so at the server that answers, if it is cut off from the others and does not know
+        # it yet.
         await self._store.commit([Check(CLUSTER_ID, identity.version)])
+        return await self._counts(names, known_epoch)
+
+    async def _counts(self, names: Collection[str], known_epoch: int) -> Mapping[str, int]:
         possible = [name for name in names if is_name(name)]
         epoch, *topics = await self._store.read_many([CONTROLLER_EPOCH, *map(topic_path, possible)])
         found = NO_EPOCH if epoch is None else CONTROLLER_EPOCH_STATE.decode(epoch.data, CONTROLLER_EPOCH).epoch
