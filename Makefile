@@ -33,7 +33,7 @@ run: setup
 	$(PYTHON) -m penstock serve $(ARGS)
 
 test: clients
-	$(PYTHON) -m pytest -p tools.areas $(ARGS)
+	$(PYTHON) -m tools.test $(ARGS)
 
 check: clients
 	$(PYTHON) -m tools.check

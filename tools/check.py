@@ -28,7 +28,7 @@ STATIC = [
     Step("tidy", [sys.executable, "-m", "tools.tidy"]),
     Step("docs", [sys.executable, "-m", "tools.generate_docs", "--check"]),
 ]
-TESTS = Step("tests", [sys.executable, "-m", "pytest", "-p", "tools.areas"])
+TESTS = Step("tests", [sys.executable, "-m", "tools.test"])
 
 
 class Outcome(NamedTuple):

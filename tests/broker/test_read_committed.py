@@ -28,22 +28,29 @@ from penstock.later import Later
 from penstock.replication.move_throttles import MoveThrottles, Side
 from penstock.replication.partition import Partition
 from penstock.replication.transaction_markers import append_marker
+from penstock.storage.compaction import Compaction
 from penstock.storage.log import Appended
 from penstock.telemetry.usage import Usage
-from penstock.units import MIB, SECOND_MS
+from penstock.units import DAY_MS, MIB, SECOND_MS
 from penstock.wire.batch import read_header
 from penstock.wire.fetch import CONSUMER, READ_COMMITTED, FetchRequest, PartitionFetch, TopicFetch
 from penstock.wire.fetch_response import AbortedTransaction, FetchResponse, PartitionFetched
 
 READ_UNCOMMITTED = 0
 OS = {"flush.policy": "os"}
+COMPACTED = {
+    **OS,
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0",
+    "delete.retention.ms": "0",
+}
 CALLER = Caller("client", "here", 9092)
 
 
-def run(life: Callable[[World, Partition], Awaitable[None]]) -> None:
+def run(life: Callable[[World, Partition], Awaitable[None]], config: dict[str, str] = OS) -> None:
     async def whole_life() -> None:
         async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:
-            await life(node, await node.partition("orders", OS))
+            await life(node, await node.partition("orders", config))
 
     asyncio.run(whole_life())
 
@@ -165,6 +172,47 @@ def test_what_was_aborted_is_known_also_if_a_cold_read_takes_long() -> None:
     run(life)
 
 
+def test_a_cold_read_does_not_go_on_where_compaction_has_taken_a_marker_meanwhile() -> None:
+    """Told of the transaction, a client would wait for that marker, and leave out what its producer committed."""
+
+    async def life(node: World, partition: Partition) -> None:
+        log, now_ms = partition.log, node.clock.now_ms()
+        node.write(partition, b"of no transaction")
+        write(partition, 1, 0)
+        node.write(partition, b"of no transaction")
+        log.roll(now_ms)
+        node.write(partition, b"of no transaction")
+        end(node, partition, 1, commit=False)
+        write(partition, 1, 1)
+        end(node, partition, 1, commit=True)
+        node.write(partition, b"of no transaction")
+        log.roll(now_ms)
+        log.checkpoint()
+        log.expire_producers(now_ms + 2 * DAY_MS, DAY_MS)
+        log.segments[0].release()
+        loading = fetcher(node).start(request(0, READ_COMMITTED), CALLER)
+        assert isinstance(loading, Later) and not loading.done
+        for _ in range(3):
+            log.clean_offset = 0
+            compaction = Compaction.begin(log, bound_offset=log.end_offset, now_ms=now_ms)
+            assert compaction is not None
+            while not compaction.is_done:
+                compaction.work()
+                compaction.settle(now_ms)
+        assert not log.aborted.rows
+        while not loading.done:
+            await asyncio.sleep(0)
+        first = answer_in(loading)
+        assert (base_offsets(first.records), first.aborted_transactions) == ([0, 1, 2], [AbortedTransaction(1, 1)])
+        second = fetcher(node).start(request(3, READ_COMMITTED), CALLER)
+        while isinstance(second, Later) and not second.done:
+            await asyncio.sleep(0)
+        assert base_offsets(answer_in(second).records)[:2] == [5, 6]
+        assert answer_in(second).aborted_transactions == []
+
+    run(life, COMPACTED)
+
+
 def test_the_next_offset_for_readers_of_committed_records_is_the_last_stable_one() -> None:
     async def life(node: World, partition: Partition) -> None:
         node.write(partition, b"first")
@@ -196,9 +244,10 @@ def test_producers_are_described_with_their_transactions() -> None:
         write(partition, 1, 0)
         write(partition, 2, 0)
         end(node, partition, 2, commit=True)
-        topic = TopicRequest(name=TopicName("orders"), partition_indexes=(i32(0),))
-        answer = DescribeProducers(node.replicas).start(DescribeProducersRequest(topics=(topic,)), CALLER)
-        (row,) = answer.topics[0].partitions
+        # Whoever asks again and again is told once.
+        topic = TopicRequest(name=TopicName("orders"), partition_indexes=(i32(0), i32(0)))
+        answer = DescribeProducers(node.replicas).start(DescribeProducersRequest(topics=(topic, topic)), CALLER)
+        ((row,),) = (each.partitions for each in answer.topics)
         assert {
             each.producer_id: (each.current_txn_start_offset, each.coordinator_epoch) for each in row.active_producers
         } == {1: (1, -1), 2: (-1, 5)}

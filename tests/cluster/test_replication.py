@@ -14,6 +14,9 @@ from tests.cluster.brokers import WAIT_S, Brokers, created, eventually
 
 from penstock.testing.zookeeper import TestZooKeeper, zookeeper
 
+# All brokers share this process with the clients: what takes milliseconds elsewhere may take seconds here.
+_PATIENT = {"controlled.shutdown.ms": "60000"}
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[TestZooKeeper]:
@@ -25,7 +28,7 @@ def server() -> Iterator[TestZooKeeper]:
 def brokers(server: TestZooKeeper) -> Iterator[Brokers]:
     with ExitStack() as stack:
         three = Brokers(stack, server.target("/replication"))
-        three.start(1, 2, 3)
+        three.start(1, 2, 3, **_PATIENT)
         eventually(lambda: all(three.seen_by(node_id)[0] == {1, 2, 3} for node_id in (1, 2, 3)))
         yield three
 
@@ -137,7 +140,7 @@ def test_a_leader_that_stops_leaves_nothing_behind_that_it_acknowledged_alone(br
     _, end = reader.get_watermark_offsets(TopicPartition("alone", 0), timeout=WAIT_S)
     reader.close()
     missing = set(acknowledged) - set(consume(brokers, "alone", end, 1))
-    brokers.start(leader)
+    brokers.start(leader, **_PATIENT)
     assert not missing, f"{len(missing)} of {len(acknowledged)}, e.g. {sorted(missing)[:3]!r}"
 
 

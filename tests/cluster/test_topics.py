@@ -204,6 +204,24 @@ def test_partitions_are_added_and_never_taken_away() -> None:
     alive(memory, look)
 
 
+def test_an_internal_topic_stays_compacted() -> None:
+    """Settings that are replaced as a whole would leave it to retention, and coordinators would forget."""
+
+    async def use(running: Cluster) -> None:
+        config = {"cleanup.policy": "compact", "segment.bytes": "4096"}
+        await running.topics.create_internal(NewTopic("__transaction_state", 1, config=config))
+        for lost in ({}, {"retention.ms": "1000"}, {"cleanup.policy": "delete"}, {"cleanup.policy": "compact,delete"}):
+            refused = await running.topics.configure("__transaction_state", replaced_by(lost), validate_only=False)
+            assert isinstance(refused, Refused) and refused.problem is Problem.INVALID_CONFIG
+        kept = {"cleanup.policy": "compact", "segment.bytes": "8192"}
+        changed = await running.topics.configure("__transaction_state", replaced_by(kept), validate_only=False)
+        assert isinstance(changed, TopicImage)
+        assert running.partition("__transaction_state").log.settings.cleanup_policy == "compact"
+        assert running.partition("__transaction_state").log.settings.segment_bytes == 8192
+
+    alive(PowerCutDisk(), use)
+
+
 def test_settings_count_at_once_and_replace_those_before() -> None:
     memory = PowerCutDisk()
 

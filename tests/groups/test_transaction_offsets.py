@@ -43,6 +43,7 @@ from penstock.groups.core.events import (
 )
 from penstock.groups.core.limits import GroupLimits
 from penstock.groups.core.transaction_events import TxnOffsetCommit
+from penstock.groups.core.transaction_offsets import MOST_SENDERS
 from penstock.units import DAY_MS
 
 OTHER = PRODUCER + 1
@@ -173,6 +174,20 @@ def test_one_transaction_has_a_limit_because_it_ends_in_one_batch() -> None:
     assert send(runner, sending(producer_id=OTHER, partition=99)) is None, "another has its own"
     end(runner, ending())
     assert send(runner, sending(partition=99)) is None, "and so has the next one"
+
+
+def test_an_offset_has_only_so_many_senders_because_who_commits_it_writes_of_all() -> None:
+    """Else small requests make a batch that no follower gets, and with it all groups of the partition stand still."""
+    runner = numbered()
+    producers = range(100, 100 + MOST_SENDERS)
+    assert {send(runner, sending(producer_id=each)) for each in producers} == {None}
+    assert send(runner, sending()) is Problem.COORDINATOR_LOADING
+    assert send(runner, sending(partition=1)) is None, "another offset has its own"
+    assert send(runner, sending(43, producer_id=producers[0])) is None, "it is one of them"
+    end(runner, ending(producer_id=producers[1], committed=False))
+    assert send(runner, sending()) is None
+    end(runner, ending())
+    assert fetched(runner, stable=True) == FetchedOffset(0, 42)
 
 
 # What groups do meanwhile

@@ -177,6 +177,28 @@ def test_an_order_is_given_when_it_is_on_disk_and_never_by_a_machine_that_does_n
     asyncio.run(life())
 
 
+def test_a_machine_serves_when_all_that_the_one_before_wrote_is_on_disk() -> None:
+    """Else it would have done what nobody decided for good."""
+
+    async def use(node: World, runner: Runner) -> None:
+        node.disk.syncs_may_run.clear()
+        first = runner.submit(AddAndTell(2))
+        await whatever_needs_no_disk()
+        node.disk.fill()
+        assert problem_of(runner.submit(Add(1))) is Problem.COORDINATOR_NOT_AVAILABLE, "the machine is dropped"
+        node.disk.make_room()
+        for _ in range(50):
+            node.clock.advance(RELOAD_DELAY_MS)
+            await asyncio.sleep(0.001)
+            assert runner.machine is None
+        assert not first.done
+        node.disk.syncs_may_run.set()
+        await until_serving(node, runner)
+        assert await runner.submit(Sum()).wait() == 2
+
+    alive(PowerCutDisk(), use)
+
+
 def test_a_deadline_of_the_machine_is_kept() -> None:
     async def use(node: World, runner: Runner) -> None:
         waiting = runner.submit(WaitFor(3))
@@ -241,10 +263,10 @@ def test_a_dropped_machine_answers_nobody_of_the_next_one() -> None:
         assert problem_of(runner.submit(Add(1))) is Problem.COORDINATOR_NOT_AVAILABLE
         assert problem_of(first) is Problem.COORDINATOR_NOT_AVAILABLE
         node.disk.make_room()
-        await until_serving(node, runner)
-        # The new machine gives it the ticket that the old one was about to release.
-        second = runner.submit(WaitFor(1000))
         node.disk.syncs_may_run.set()
+        await until_serving(node, runner)
+        # The new machine gives it the ticket that the old one would have released.
+        second = runner.submit(WaitFor(1000))
         assert await released.wait() == 5
         await runner.submit(Add(1)).wait()
         assert not second.done

@@ -17,9 +17,11 @@ from penstock.storage.compaction import Compaction
 from penstock.storage.core.aborted import AbortedTransaction, AbortedTransactions
 from penstock.storage.core.producer_state import MOST_OPEN_TRANSACTIONS, MOST_PRODUCERS, ProducerStates
 from penstock.storage.log import Log
+from penstock.storage.replica_append import append_replicated
 from penstock.units import DAY_MS
 from penstock.wire.batch import TRANSACTIONAL, BatchHeader, read_header
 from penstock.wire.control import Marker
+from penstock.wire.received_batches import received_batches
 from penstock.wire.records import has_delete_horizon
 
 DIRECTORY = "/data/topics/t/partition-0"
@@ -202,8 +204,10 @@ def test_a_marker_that_only_the_journal_has_ends_its_transaction() -> None:
     assert stable_offset(log) == 2
 
 
-def passes(log: Log, now_ms: int) -> bool:
-    compaction = Compaction.begin(log, bound_offset=stable_offset(log), now_ms=now_ms)
+def passes(log: Log, now_ms: int, *, keeps_all_markers: bool = False) -> bool:
+    compaction = Compaction.begin(
+        log, bound_offset=stable_offset(log), now_ms=now_ms, keeps_all_markers=keeps_all_markers
+    )
     if compaction is None:
         return False
     while not compaction.is_done:
@@ -256,6 +260,29 @@ def test_compaction_keeps_a_marker_as_long_as_its_transaction_and_a_while_longer
     again = opened(disk, COMPACTED)
     assert not again.recovery.noteworthy
     assert values_in(again)[:2] == [b"first", b"k new"]
+
+
+def test_a_replica_that_was_away_learns_how_its_transaction_ended_although_nothing_else_is_left_of_it() -> None:
+    leader, follower = opened(settings=COMPACTED), opened(settings=COMPACTED)
+    write(leader, 0, b"first", producer_id=9, is_transactional=False)
+    write(leader, 0, b"k aborted")
+    replicate(leader, follower)
+    end(leader, 1, 1, ABORT, version=2)
+    for number in range(1, 6):
+        next_segment(leader, 2 * number - 1)
+        leader.expire_producers(NOW_MS + DAY_MS, 1)
+        passes(leader, NOW_MS + 2 * number * DAY_MS, keeps_all_markers=True)
+    assert markers_in(leader) == [(2, False)]
+    replicate(leader, follower)
+    assert stable_offset(follower) == follower.end_offset == leader.end_offset
+    assert b"k aborted" not in values_in(follower)
+
+
+def replicate(leader: Log, follower: Log) -> None:
+    while follower.end_offset < leader.end_offset:
+        piece = leader.read(follower.end_offset, 2**20, upto=leader.end_offset, at_least_one=True)
+        data = memoryview(bytearray(piece.load()))
+        append_replicated(follower, data, received_batches(data), NOW_MS)
 
 
 def test_a_transaction_whose_marker_was_compacted_is_not_open_after_truncation() -> None:

@@ -216,7 +216,8 @@ class TransactionsUnderFire(TransactionalLog, RuleBasedStateMachine):
             case "empty":
                 self.disk.replace(path, b"")
             case "garbage":
-                self.disk.damage(path, round((size - 1) * part), b"\x99")
+                at = round((size - 1) * part)
+                self.disk.damage(path, at, bytes([self.disk.open(path).read(at, 1)[0] ^ 0x99]))
             case "cut":
                 self.disk.open(path).truncate(round((size - 1) * part))
         self.must = self.log.end_offset

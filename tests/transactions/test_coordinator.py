@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from uuid import UUID
 
 import pytest
 from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
@@ -19,6 +20,9 @@ from tests.transactions.leaders import Leaders, ProducerIds
 
 from penstock.broker.api import Caller
 from penstock.broker.apis.add_partitions_to_txn import AddPartitionsToTxn
+from penstock.cluster.partition_counts import PartitionCounts
+from penstock.coordination.interface import Create
+from penstock.coordination.paths import PARTITION, TOPIC, PartitionState, TopicState, partition_path, topic_path
 from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.replication.machine import RELOAD_DELAY_MS
@@ -36,7 +40,7 @@ from penstock.transactions.core.limits import TransactionLimits
 from penstock.transactions.core.machine import TransactionsMachine
 from penstock.transactions.core.transaction import Producer, TopicPartitions
 from penstock.transactions.finishing import LONGEST_MS
-from penstock.transactions.markers import GONE_AFTER_MS, Markers
+from penstock.transactions.markers import ASKED_AFTER_MS, LAST_PAUSE_MS, Markers
 from penstock.wire.lifts.add_partitions_to_txn import AddPartitionsToTxnRequest
 
 
@@ -46,7 +50,6 @@ class Serving:
     transactions: Transactions
     leaders: Leaders
     producer_ids: ProducerIds
-    unopened: set[str] = field(default_factory=set)
 
     async def initialise(self, name: str = "id") -> Producer:
         answer = await self.transactions.renew(InitProducerId(name, 60_000)).wait()
@@ -108,14 +111,14 @@ class Serving:
 @asynccontextmanager
 async def serving(memory: PowerCutDisk) -> AsyncIterator[Serving]:
     async with cluster(memory) as running:
-        node, leaders, ids, unopened = running.node, Leaders(), ProducerIds(), set[str]()
-        markers = Markers(running.image, lambda: unopened, leaders, node.clock)
+        node, leaders, ids = running.node, Leaders(), ProducerIds()
+        markers = Markers(running.image, PartitionCounts(running.store, running.metadata), leaders, node.clock)
         ground = Ground(node.replicas, running.topics, running.image, node.pool, node.clock)
         transactions = Transactions(lambda: TransactionsMachine(TransactionLimits()), ids, markers, ground)
         try:
             await running.made("orders", 4)
             assert await transactions.ensure_topic(1) is None
-            yield Serving(running, transactions, leaders, ids, unopened)
+            yield Serving(running, transactions, leaders, ids)
         finally:
             await transactions.close()
 
@@ -180,21 +183,54 @@ def test_a_request_of_which_nobody_knows_what_became_is_made_again() -> None:
     served(use)
 
 
-def test_a_topic_that_stays_away_was_deleted_unless_it_could_not_be_opened() -> None:
+def test_a_partition_is_gone_when_the_store_says_so() -> None:
     async def use(serving: Serving) -> None:
-        serving.unopened.add("unopened")
         await serving.end(await serving.begin(0, topic="deleted"))
-        await serving.end(await serving.begin(0, name="other", topic="unopened"), name="other")
         await serving.end(await serving.begin(9, name="beyond"), name="beyond")
-        serving.running.node.clock.advance(GONE_AFTER_MS // 2)
+        await serving.end(await serving.begin(0, name="none", topic="../no topic"), name="none")
+        serving.running.node.clock.advance(ASKED_AFTER_MS // 2)
         assert await serving.state() == "PrepareCommit"
-        serving.running.node.clock.advance(GONE_AFTER_MS)
-        await serving.until_complete()
-        await serving.until_complete("beyond")
-        assert await serving.state("other") == "PrepareCommit"
+        serving.running.node.clock.advance(ASKED_AFTER_MS)
+        for name in ("id", "beyond", "none"):
+            await serving.until_complete(name)
         assert not serving.leaders.asked
-        await serving.running.made("unopened")
-        await serving.until_complete("other")
+
+    served(use)
+
+
+def test_what_the_metadata_do_not_have_yet_gets_its_marker_however_long_that_takes() -> None:
+    """A leader may know a topic long before this broker does: when that is cut off from the controller, or opens many.
+
+    What it took for gone would stay open for ever in that leader's log.
+    """
+
+    async def use(serving: Serving) -> None:
+        running = serving.running
+        state = TopicState(UUID(int=5), 1, generation=50)
+        partition = PartitionState(leader=1, leader_epoch=0, isr=(1,), replicas=(1,))
+        await running.store.commit(
+            [
+                Create(topic_path("new"), TOPIC.encode(state)),
+                Create(partition_path("new", 0), PARTITION.encode(partition)),
+            ]
+        )
+        await serving.end(await serving.begin(0, topic="new"))
+        for _ in range(3):
+            reads = running.store.hold("read", topic_path("new"))
+            running.node.clock.advance(ASKED_AFTER_MS + LAST_PAUSE_MS)
+            await reads.reached.wait()
+            reads.answered.set()
+            assert await serving.state() == "PrepareCommit"
+        running.store.fail("read", topic_path("new"))
+        running.node.clock.advance(ASKED_AFTER_MS + LAST_PAUSE_MS)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert await serving.state() == "PrepareCommit", "what cannot be asked says nothing"
+        assert not await running.metadata.load().wait()
+        while await serving.state() != "CompleteCommit":
+            running.node.clock.advance(LAST_PAUSE_MS)
+            await asyncio.sleep(0.001)
+        assert [asked.places() for asked in serving.leaders.asked] == [[("new", 0)]]
 
     served(use)
 
@@ -254,6 +290,31 @@ def test_a_full_disk_delays_the_end_and_does_not_prevent_it() -> None:
         serving.running.node.disk.make_room()
         while await serving.state() != "CompleteCommit":
             serving.running.node.clock.advance(RELOAD_DELAY_MS)
+            await asyncio.sleep(0.001)
+
+    served(use)
+
+
+def test_no_marker_leaves_for_a_decision_that_a_power_cut_could_take_back() -> None:
+    """Else the transaction could end there as it was decided, and elsewhere as whoever leads next decides."""
+
+    async def use(serving: Serving) -> None:
+        node = serving.running.node
+        first, second = await serving.begin(0), await serving.begin(1, name="other")
+        node.disk.syncs_may_run.clear()
+        ended = serving.transactions.renew(EndTransaction("id", first, True, 2))
+        node.disk.fill()
+        refused = await serving.transactions.renew(EndTransaction("other", second, True, 2)).wait()
+        assert refused.problem is Problem.COORDINATOR_NOT_AVAILABLE, "a new machine has to replay"
+        node.disk.make_room()
+        for _ in range(50):
+            node.clock.advance(RELOAD_DELAY_MS)
+            await asyncio.sleep(0.001)
+        assert not ended.done
+        assert not serving.leaders.asked
+        node.disk.syncs_may_run.set()
+        while await serving.state() != "CompleteCommit":
+            node.clock.advance(RELOAD_DELAY_MS)
             await asyncio.sleep(0.001)
 
     served(use)

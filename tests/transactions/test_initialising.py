@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.transactions.asking import ID, TIMEOUT_MS, add, end, initialise, producer_of, started
+from tests.transactions.asking import ID, TIMEOUT_MS, add, end, initialise, producer_of, started, verify
 
 from penstock.errors import Problem
 from penstock.transactions.core.answers import ProducerAnswer
@@ -115,3 +115,20 @@ def test_no_client_ever_gets_the_epoch_that_fences_the_last() -> None:
     renewed = initialise(runner, had=last).producer
     assert renewed.id != 5
     assert initialise(runner, had=last).producer == renewed
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_nobody_begins_or_ends_anything_in_the_epoch_that_fences_the_last(version: int) -> None:
+    """There is none above it, so nothing could fence it: no marker has room for such an epoch."""
+    runner = started()
+    last = Producer(5, LAST_EPOCH)
+    runner.append(TransactionRecord(ID, Transaction(last, TransactionState.EMPTY, TIMEOUT_MS, 0)))
+    add(runner, last, 1)
+    initialise(runner)
+    runner.write_markers()
+    before = runner.transaction()
+    assert before.producer == last.fencing
+    assert add(runner, last.fencing, 1) is Problem.PRODUCER_FENCED
+    assert verify(runner, last.fencing, 1).problem is Problem.PRODUCER_FENCED
+    assert end(runner, last.fencing, commit=False, version=version).problem is Problem.PRODUCER_FENCED
+    assert runner.transaction() == before

@@ -9,6 +9,7 @@ from tests.cluster.running import cluster
 from tests.disk.power import PowerCutDisk
 from tests.transactions.leaders import Leaders, ProducerIds
 
+from penstock.cluster.partition_counts import PartitionCounts
 from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.replication.machines import Ground
@@ -50,7 +51,7 @@ def run(use: Callable[[Coordinator], Awaitable[None]]) -> None:
         async with cluster(PowerCutDisk()) as running:
             node, leaders = running.node, Leaders()
             ground = Ground(node.replicas, running.topics, running.image, node.pool, node.clock)
-            markers = Markers(running.image, lambda: (), leaders, node.clock)
+            markers = Markers(running.image, PartitionCounts(running.store, running.metadata), leaders, node.clock)
             transactions = Transactions(
                 lambda: TransactionsMachine(TransactionLimits()), ProducerIds(), markers, ground
             )

@@ -81,6 +81,10 @@ class Row:
             or self.start_offset != self.wanted.told_start_offset
         )
 
+    def knows_aborted(self, partition: Partition) -> bool:
+        """Whether all that were aborted when the row was begun are, where it is read further, still to be told."""
+        return self.aborted is None or self.aborted.is_all_of(partition.log.aborted.rows)
+
     def aborted_transactions(self) -> list[AbortedTransaction]:
         """Those that a reader of committed records has to leave out of what it gets."""
         offset = self.wanted.fetch_offset
@@ -177,8 +181,12 @@ class FetchRead:
             more = row.take(data)
 
     def loaded(self, row: Row, data: Buffer) -> None:
-        """The pool has brought a cold row's bytes; it may be cold again afterwards, further on."""
-        if row.take(data) and row.partition is not None:
+        """The pool has brought a cold row's bytes; it may be cold again afterwards, further on.
+
+        Not if compaction has taken markers meanwhile: a client that is told of a transaction, and then does not meet
+        its end, leaves out what its producer committed later.
+        """
+        if row.take(data) and row.partition is not None and row.knows_aborted(row.partition):
             self.read_on(row, row.partition)
 
 

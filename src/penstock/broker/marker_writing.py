@@ -9,7 +9,7 @@ from penstock.errors import Problem, Refused
 from penstock.groups.coordinator import OFFSETS_TOPIC, Groups
 from penstock.groups.core.transaction_events import TransactionEnded, TransactionEndedAnswer
 from penstock.later import Later, gather
-from penstock.replication.partition import Committed
+from penstock.replication.partition import NOT_LEADING, Committed, Partition
 from penstock.replication.replicas import Replicas
 from penstock.replication.transaction_markers import append_marker
 from penstock.units import SECOND_MS
@@ -25,7 +25,8 @@ class MarkerWriting:
 
     In version 1 nothing in a marker tells it from that of the producer's next transaction. Coordinators use connections
     one after another, so what comes on one that is older than the newest of its sender was sent again since, and has
-    been answered perhaps: it is refused.
+    been answered perhaps: it is refused. So is what was sent in an earlier leader epoch: another one may have led since
+    and had it instead, and then its sender need not have come back here.
     """
 
     def __init__(self, replicas: Replicas, groups: Groups, image: Image, clock: Clock) -> None:
@@ -53,7 +54,10 @@ class MarkerWriting:
         written = [self._write(marker, *place) for marker in message.markers for place in marker.places()]
         return gather(written).map(lambda rows: Reply(rows=tuple(rows)))
 
-    def _write(self, marker: MarkerRow, topic: str, index: int) -> Later[ReplyRow]:
+    def _write(self, marker: MarkerRow, topic: str, index: int, leader_epoch: int) -> Later[ReplyRow]:
+        partition = self._replicas.find(topic, index)
+        if isinstance(partition, Partition) and leader_epoch < partition.leader_epoch:
+            return Later.of(_refused(NOT_LEADING))
         if topic == OFFSETS_TOPIC:
             event = TransactionEnded(
                 marker.producer_id,
@@ -62,11 +66,10 @@ class MarkerWriting:
                 marker.commit,
                 bumps_epoch=marker.transaction_version >= _BUMPING_VERSION,
             )
-            return self._groups.end_transaction(index, event).map(_ended)
+            return self._in_time(self._groups.end_transaction(index, event).map(_ended))
         if topic in INTERNAL_TOPICS:
             # They have no transactions in them, whoever asked for one.
             return Later.of(_DONE)
-        partition = self._replicas.find(topic, index)
         if isinstance(partition, Refused):
             return Later.of(_refused(partition))
         now_ms = self._clock.now_ms()
@@ -83,6 +86,17 @@ class MarkerWriting:
         if isinstance(appended, Refused):
             return Later.of(_refused(appended))
         return partition.when_committed(appended.next_offset, now_ms + COMMIT_TIMEOUT_MS).map(_committed)
+
+    def _in_time(self, answer: Later[ReplyRow]) -> Later[ReplyRow]:
+        """A machine answers when its partition commits, however long that takes, and all else in the request waits."""
+        if answer.done:
+            return answer
+        timed: Later[ReplyRow] = Later()
+        late = ReplyRow(Problem.REQUEST_TIMED_OUT.name, "it is written, but was not committed in time")
+        timer = self._clock.call_at(self._clock.now_ms() + COMMIT_TIMEOUT_MS, lambda: timed.complete(late))
+        timed.when_done(lambda _: timer.cancel())
+        answer.when_done(timed.settle_like)
+        return timed
 
 
 def _ended(answer: TransactionEndedAnswer | Refused) -> ReplyRow:

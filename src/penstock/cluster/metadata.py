@@ -18,7 +18,7 @@ from penstock.cluster.core.known_topics import KnownTopics
 from penstock.cluster.reading import ClusterNodes, broker_rows, read_cluster
 from penstock.cluster.showing import Failures, Follower, Showing
 from penstock.cluster.tasks import Tasks
-from penstock.coordination.identity import ForeignStore, check_cluster_id, went_back
+from penstock.coordination.identity import ForeignStore, check_cluster_id, check_epoch
 from penstock.coordination.interface import SessionState, Store
 from penstock.coordination.paths import NO_EPOCH
 from penstock.errors import PenstockError, Problem, Refused
@@ -53,7 +53,7 @@ class Metadata:
         self._tasks = Tasks("following the metadata")
         self._is_working = False
         # Of the newest delta.
-        self._place: Place = (NO_EPOCH, NO_EPOCH, 0)
+        self.place: Place = (NO_EPOCH, NO_EPOCH, 0)
         self._closed = False
         # Nothing announces that a disk has room again, or that files can be opened.
         self._again = Again(clock, lambda: self.load() if self._is_behind else self.settled(again=True))
@@ -99,7 +99,7 @@ class Metadata:
 
         a topic that is missing there may be new, and not gone.
         """
-        if controller_epoch < self._place[0]:
+        if controller_epoch < self.place[0]:
             return self.load()
         return self._add(_Work(nodes, None, Later()))
 
@@ -109,9 +109,9 @@ class Metadata:
 
     def apply(self, delta: Delta) -> Later[Failures]:
         """From the controller in this process: none is ever missed. Void if there is a later one."""
-        if delta.controller_epoch < self._place[0]:
+        if delta.controller_epoch < self.place[0]:
             return Later.of({})
-        self._place = delta.place
+        self.place = delta.place
         return self._add(_Work(None, delta, Later()))
 
     def receive(self, delta: Delta) -> Later[Failures | Refused]:
@@ -120,13 +120,13 @@ class Metadata:
         if self._image.own_epoch not in (NO_EPOCH, delta.broker_epoch):
             text = f"it is for broker epoch {delta.broker_epoch}, this is {self._image.own_epoch}"
             return Later.of(Refused(Problem.STALE_BROKER_EPOCH, text))
-        controller_epoch, broker_epoch, sequence = self._place
+        controller_epoch, broker_epoch, sequence = self.place
         if delta.controller_epoch < controller_epoch:
             return Later.of(Refused(Problem.NOT_CONTROLLER, f"controller {controller_epoch} has begun"))
-        if delta.place <= self._place:
+        if delta.place <= self.place:
             return Later.of(Refused(Problem.INVALID_REQUEST, "it came late: a later one is here already"))
         is_next = delta.place == (controller_epoch, broker_epoch, sequence + 1)
-        self._place = delta.place
+        self.place = delta.place
         if not is_next:
             self.load()
         return self._add(_Work(None, delta, Later())).map(lambda failures: failures)
@@ -188,14 +188,13 @@ class Metadata:
         """As often as it takes: without it this broker does not know what it missed."""
         pauses_s = iter(_FOREIGN_S)
         while True:
-            known_epoch = self._place[0]
+            known_epoch = self.place[0]
             try:
                 nodes = await read_cluster(self._store)
                 if self._topics.lacking(nodes.topics, nodes.unreadable):
                     nodes = await read_cluster(self._store, by_quorum=True)
                 check_cluster_id(nodes.cluster_id, self.cluster_id)
-                if NO_EPOCH < nodes.controller_epoch < known_epoch:
-                    raise went_back(nodes.controller_epoch, known_epoch)
+                check_epoch(nodes.controller_epoch, known_epoch)
             except ForeignStore as error:
                 self.refused = str(error)
                 logger.error("metadata.refused", extra={"why": str(error)})

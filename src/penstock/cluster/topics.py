@@ -43,6 +43,8 @@ class NewTopicDefaults:
 # Of a topic that is not made.
 _NO_ID = UUID(int=0)
 
+_CLEANUP_POLICY = "cleanup.policy"
+
 # From everything that is set for a topic to everything that shall be.
 ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str] | Refused]
 
@@ -175,6 +177,9 @@ class Topics:
                 if isinstance(config, Refused):
                     return config
                 check_config(config)
+                if topic.is_internal and config.get(_CLEANUP_POLICY) != found[0].config.get(_CLEANUP_POLICY):
+                    text = f"{name} is internal, and retention would delete what the broker keeps there: name its "
+                    return Refused(Problem.INVALID_CONFIG, text + f"{_CLEANUP_POLICY} as it is")
                 if validate_only:
                     return topic
                 await changes.configure(found[0], config)

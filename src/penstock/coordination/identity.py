@@ -12,6 +12,7 @@ from penstock.coordination.paths import (
     CLUSTER_ID,
     CURRENT_FORMAT,
     FORMAT,
+    NO_EPOCH,
     STORE_FORMAT,
     TOPICS,
     ClusterIdentity,
@@ -46,13 +47,16 @@ def check_cluster_id(found: str, expected: str) -> None:
         raise ForeignStore(Problem.STORAGE_FAILED, text)
 
 
-def went_back(found_epoch: int, known_epoch: int) -> ForeignStore:
+def check_epoch(found_epoch: int, known_epoch: int) -> None:
+    """Of controllers. Raises ForeignStore."""
+    if not NO_EPOCH < found_epoch < known_epoch:
+        return
     text = (
         f"the coordination store has gone back to an earlier state, with controller epoch {found_epoch} after "
         f"{known_epoch}: nothing of it is taken over and no data are deleted. If it was restored from a copy on "
         "purpose, restart the brokers: topics that it does not know are then set aside"
     )
-    return ForeignStore(Problem.STORAGE_FAILED, text)
+    raise ForeignStore(Problem.STORAGE_FAILED, text)
 
 
 async def identity_of(store: Store) -> Identity:

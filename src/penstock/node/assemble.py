@@ -248,7 +248,7 @@ def _transactions(
     sending = MarkerSending(cluster.image, cluster.calls)
     writing = MarkerWriting(ground.replicas, groups, cluster.image, ground.clock)
     sending.write_here, cluster.answering.write_markers = writing.write_here, writing.write
-    markers = Markers(cluster.image, lambda: cluster.metadata.failures, sending, ground.clock)
+    markers = Markers(cluster.image, cluster.partition_counts, sending, ground.clock)
     return Transactions(transactions_factory(settings.transactions), producer_ids, markers, ground)
 
 

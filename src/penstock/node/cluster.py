@@ -27,6 +27,7 @@ from penstock.cluster.member import Member
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.operating import Operating
 from penstock.cluster.operations import Operations
+from penstock.cluster.partition_counts import PartitionCounts
 from penstock.cluster.publishing import Publishing
 from penstock.cluster.reading import TopicDefaults
 from penstock.cluster.replica_sizes import ReplicaSizes
@@ -66,6 +67,7 @@ class ClusterNode:
         self.node_id = settings.node.node_id
         self.image = Image(cluster_id, self.node_id)
         self.metadata = Metadata(self.image, store, clock)
+        self.partition_counts = PartitionCounts(store, self.metadata)
         self.peers = Peers(clock, self._lost)
         self.calls = Calls(self.peers, self.image)
         self._deaths = Deaths(self.image, self._dead, self._alive, clock)

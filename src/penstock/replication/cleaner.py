@@ -66,7 +66,10 @@ class Cleaner:
             await sleep(self._clock, COMPACT_EVERY_MS)
             for partition in list(self._replicas):
                 compaction = Compaction.begin(
-                    partition.log, bound_offset=partition.last_stable_offset, now_ms=self._clock.now_ms()
+                    partition.log,
+                    bound_offset=partition.last_stable_offset,
+                    now_ms=self._clock.now_ms(),
+                    keeps_all_markers=not _is_in_sync(partition),
                 )
                 if compaction is not None:
                     await self._compact(partition, compaction)
@@ -110,3 +113,8 @@ class Cleaner:
     @staticmethod
     def _complain(event: str, partition: Partition, why: str) -> None:
         logger.error(event, extra={"topic": partition.topic, "partition": partition.index, "why": why})
+
+
+def _is_in_sync(partition: Partition) -> bool:
+    """Whether all replicas have all that is committed."""
+    return set(partition.state.isr) >= set(partition.state.replicas)

@@ -13,11 +13,13 @@ from contextlib import suppress
 from penstock.clock import Clock, Timer
 from penstock.later import Later, gather
 from penstock.replication.partition import Committed, Partition
+from penstock.units import SECOND_MS
 
-# Followers in sync have the newest within milliseconds. One that does not answer shall not hold up all partitions.
-_REPLICATED_WITHIN_MS = 1000
-# However long the controller takes to find others. Who is not answered asks nobody else.
-_HELD_AT_MOST_MS = 2000
+# A part of the time for the whole hand-over, however long the controller takes to find others: who is not answered asks
+# nobody else. Half of that is for the followers. Those in sync have the newest within milliseconds, and one that does
+# not answer shall not hold up all partitions.
+_HELD_FOR = 5
+_HELD_AT_MOST_MS = 10 * SECOND_MS
 
 
 class GivingWay:
@@ -33,10 +35,11 @@ class GivingWay:
 
         `timeout_ms`: how long the whole hand-over may take.
         """
+        held_ms = min(timeout_ms // _HELD_FOR, _HELD_AT_MOST_MS)
         if self._timer is None:
-            self._timer = self._clock.call_at(self._clock.now_ms() + _HELD_AT_MOST_MS, self.end)
+            self._timer = self._clock.call_at(self._clock.now_ms() + held_ms, self.end)
         with suppress(TimeoutError):
-            async with asyncio.timeout(min(_REPLICATED_WITHIN_MS, timeout_ms // 4) / 1000):
+            async with asyncio.timeout(held_ms / 2 / SECOND_MS):
                 await gather([_hand_over(partition) for partition in self._partitions()]).wait()
 
     def end(self) -> None:

@@ -124,9 +124,9 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
             records, position = await loop.run_in_executor(self._pool, self._records_in, part, position, end)
             for record in records:
                 machine.apply(record)
-        # What a new leader found may not be committed: the one before may have shown more than it knows of.
-        leadership = self._partition.leadership
-        refused = await self._partition.when_committed(leadership.epoch_start if leadership else end).wait()
+        # What a new leader found may not be committed, nor what a machine wrote that was dropped: nobody may act on it,
+        # as by carrying out orders. And the leader before may have shown more than this one knows of.
+        refused = await self._partition.when_committed(end).wait()
         if refused is None or refused.problem is Problem.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             self._serve(machine, end)
         else:

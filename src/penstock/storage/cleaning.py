@@ -40,7 +40,8 @@ class CleaningTask(NamedTuple):
     """What a pass works on: gathered on the event loop's thread, used on another.
 
     `kept_batches`: producer id and last offset of the batches that tell a living producer's sequence; `kept_markers`:
-    producer id and epoch where only a marker tells the epoch. `aborted`: transactions that overlap with the segments.
+    producer id and epoch where only a marker tells the epoch; `keeps_all_markers`: as `Compaction.begin`. `aborted`:
+    transactions that overlap with the segments.
     `generation`: of what the pass makes; newer than all that the log has or had a moment ago.
     """
 
@@ -50,6 +51,7 @@ class CleaningTask(NamedTuple):
     now_ms: int
     kept_batches: frozenset[tuple[int, int]]
     kept_markers: frozenset[tuple[int, int]]
+    keeps_all_markers: bool
     aborted: tuple[AbortedTransaction, ...]
     generation: int
     index_interval_bytes: int
@@ -110,6 +112,7 @@ class Cleaning:
             kept_batches=self._task.kept_batches,
             limit_bytes=self._task.records_limit_bytes,
             kept_markers=self._task.kept_markers,
+            keeps_all_markers=self._task.keeps_all_markers,
             transactions=CleanedTransactions(self._task.aborted),
         )
         sources = [segment for segment in self._task.closed if segment.base_offset < self.clean_offset]

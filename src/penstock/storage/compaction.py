@@ -34,11 +34,12 @@ class Compaction:
     directory may be another log's by then; the next start sweeps up what is left.
     """
 
-    def __init__(self, log: Log, dirty: DirtyRange, now_ms: int, key_map_bytes: int) -> None:
+    def __init__(self, log: Log, dirty: DirtyRange, now_ms: int, key_map_bytes: int, keeps_all_markers: bool) -> None:
         self._log = log
         self._truncations = log.truncations
         self._end_offset = dirty.end_offset
         self._key_map_bytes = key_map_bytes
+        self._keeps_all_markers = keeps_all_markers
         self._cleaning = self._pass_over(dirty, now_ms)
         self._ready: Replacement | None = None
         self._one_at_a_time = threading.Lock()
@@ -46,9 +47,19 @@ class Compaction:
 
     @classmethod
     def begin(
-        cls, log: Log, *, bound_offset: int, now_ms: int, key_map_bytes: int = KEY_MAP_BYTES
+        cls,
+        log: Log,
+        *,
+        bound_offset: int,
+        now_ms: int,
+        key_map_bytes: int = KEY_MAP_BYTES,
+        keeps_all_markers: bool = False,
     ) -> Compaction | None:
-        """None if there is nothing worth it now. `bound_offset`: the last stable offset; nothing behind it counts."""
+        """None if there is nothing worth it now. `bound_offset`: the last stable offset; nothing behind it counts.
+
+        `keeps_all_markers`: a replica may lack what is below that. It would never learn how a transaction has ended of
+        which it has something, and nobody else.
+        """
         if log.failure is not None or "compact" not in log.settings.cleanup_policy:
             return None
         if log.durable_offset > log.synced_offset:
@@ -61,7 +72,7 @@ class Compaction:
             bound_offset=bound_offset,
             now_ms=now_ms,
         )
-        return cls(log, dirty, now_ms, key_map_bytes) if dirty is not None else None
+        return cls(log, dirty, now_ms, key_map_bytes, keeps_all_markers) if dirty is not None else None
 
     def work(self) -> None:
         """A step. Blocking, on a pool thread."""
@@ -125,6 +136,7 @@ class Compaction:
                 (entry.producer_id, batch.next_offset - 1) for entry in log.producers() for batch in entry.batches
             ),
             frozenset((entry.producer_id, entry.epoch) for entry in log.producers() if not entry.batches),
+            self._keeps_all_markers,
             tuple(log.aborted.rows.overlapping(closed[0].base_offset, dirty.end_offset)) if closed else (),
             1 + max(segment.generation for segment in (*log.segments, *others)),
             log.settings.index_interval_bytes,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.clock import Clock
 from penstock.cluster.core.image import Image
+from penstock.cluster.partition_counts import PartitionCounts
+from penstock.cluster.tasks import Tasks
 from penstock.coordination.paths import NO_LEADER
 from penstock.errors import Problem, Refused
 from penstock.later import Later
@@ -31,8 +33,9 @@ Place = tuple[str, int]
 
 # A leader that is not ready yet is soon; one that is gone is replaced within a second or two.
 FIRST_PAUSE_MS, LAST_PAUSE_MS = 20, SECOND_MS
-# Metadata may lag behind: a topic that was made a moment ago is not one that was deleted.
-GONE_AFTER_MS = 10 * SECOND_MS
+# Metadata may lag behind: a topic that was made a moment ago is not one that was deleted. After so long, and each time
+# again, the store is asked.
+ASKED_AFTER_MS = 10 * SECOND_MS
 # Of one request: what it takes is seen in a few milliseconds, by whoever serves it.
 MAX_PARTITIONS_PER_REQUEST = 2000
 
@@ -72,7 +75,7 @@ class _Work:
     machine: object
     left: set[Place]
     pause_ms: int = FIRST_PAUSE_MS
-    # Since when a partition has been missing in the metadata.
+    # Since when a partition has been missing in the metadata, or since it was last asked for.
     missing: dict[Place, int] = field(default_factory=dict)
 
     @property
@@ -102,20 +105,18 @@ class _Broker:
 
 
 class Markers:
-    """Writes until every partition has answered, or is gone from the metadata: what is prepared gets finished. Stops
+    """Writes until every partition has answered, or is gone: what is prepared gets finished. Stops when the machine
 
-    when the machine that ordered it does: the next one orders it again, and a marker that comes twice does no harm.
+    that ordered it does: the next one orders it again, and a marker that comes twice does no harm.
     """
 
-    def __init__(
-        self, image: Image, unopened: Callable[[], Collection[str]], sender: MarkerSender, clock: Clock
-    ) -> None:
-        """`unopened`: topics that exist, and are not in the image because this broker could not open them."""
+    def __init__(self, image: Image, partition_counts: PartitionCounts, sender: MarkerSender, clock: Clock) -> None:
         self._image = image
-        self._unopened = unopened
+        self._partition_counts = partition_counts
         self._sender = sender
         self._clock = clock
         self._brokers: dict[int, _Broker] = {}
+        self._tasks = Tasks("looking for partitions")
         self._closed = False
         # Told the transactional id when a machine knows that all markers are written; set by whoever wants to know.
         self.when_finished: Callable[[str], None] = lambda transactional_id: None
@@ -129,17 +130,19 @@ class Markers:
     def close(self) -> None:
         self._closed = True
         self._brokers.clear()
+        self._tasks.cancel()
 
     def _go_on(self, work: _Work, places: Sequence[Place]) -> None:
         """With these partitions, none of which is on its way."""
         if self._closed or not work.is_wanted:
             return
         later: list[Place] = []
+        unknown: list[Place] = []
         by_leader: dict[int, list[Place]] = {}
         for place in places:
             leader = self._leader_of(place, work)
             if leader is None:
-                work.left.discard(place)
+                unknown.append(place)
             elif leader == NO_LEADER:
                 later.append(place)
             else:
@@ -148,20 +151,39 @@ class Markers:
             self._queue(leader, work, led)
         if later:
             self._again(work, lambda: self._go_on(work, later))
+        if unknown:
+            self._tasks.spawn(self._look_for(work, unknown))
         if not work.left:
             self._finish(work)
 
     def _leader_of(self, place: Place, work: _Work) -> int | None:
-        """NO_LEADER: nobody for now. None: there is no such partition any more."""
+        """NO_LEADER: nobody for now. None: the metadata have long been without this partition."""
         topic = self._image.topic(place[0])
         if topic is not None and 0 <= place[1] < len(topic.partitions):
             work.missing.pop(place, None)
             return topic.partitions[place[1]].leader
         now_ms = self._clock.now_ms()
-        if place[0] in self._unopened() or now_ms - work.missing.setdefault(place, now_ms) < GONE_AFTER_MS:
+        if now_ms - work.missing.setdefault(place, now_ms) < ASKED_AFTER_MS:
             return NO_LEADER
-        logger.info("transaction.partition.gone", extra={"topic": place[0], "partition": place[1]})
+        work.missing[place] = now_ms
         return None
+
+    async def _look_for(self, work: _Work, places: Sequence[Place]) -> None:
+        """Gone is what the store does not have. What it has gets its marker, however long the metadata take: without
+
+        it readers would never come past the transaction.
+        """
+        counts = await self._partition_counts.of({topic for topic, _ in places})
+        rest = list(places)
+        if not isinstance(counts, Refused):
+            rest = [place for place in places if 0 <= place[1] < counts[place[0]]]
+        for topic, partition in set(places).difference(rest):
+            logger.info("transaction.partition.gone", extra={"topic": topic, "partition": partition})
+            work.left.discard((topic, partition))
+        if rest:
+            self._again(work, lambda: self._go_on(work, rest))
+        elif not work.left:
+            self._finish(work)
 
     def _queue(self, leader: int, work: _Work, places: list[Place]) -> None:
         broker = self._brokers.setdefault(leader, _Broker())

@@ -9,7 +9,7 @@ from kio.schema.describe_producers.v0.response import (
     ProducerState,
     TopicResponse,
 )
-from kio.schema.types import ProducerId
+from kio.schema.types import ProducerId, TopicName
 from kio.static.primitive import i32, i64
 
 from penstock.broker.api import NO_THROTTLE, Api, Caller
@@ -25,14 +25,18 @@ class DescribeProducers:
         self._replicas = replicas
 
     def start(self, request: DescribeProducersRequest, caller: Caller) -> DescribeProducersResponse:
+        # Each once, however often it is asked for: a partition may have thousands of producers.
+        wanted: dict[TopicName, dict[i32, None]] = {}
+        for topic in request.topics:
+            wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
         return DescribeProducersResponse(
             throttle_time=NO_THROTTLE,
             topics=tuple(
                 TopicResponse(
-                    name=topic.name,
-                    partitions=tuple(self._partition(topic.name, index) for index in topic.partition_indexes),
+                    name=name,
+                    partitions=tuple(self._partition(name, index) for index in indexes),
                 )
-                for topic in request.topics
+                for name, indexes in wanted.items()
             ),
         )
 

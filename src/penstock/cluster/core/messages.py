@@ -78,11 +78,11 @@ class MarkerRow(msgspec.Struct, frozen=True, array_like=True):
     coordinator_epoch: int
     commit: bool
     transaction_version: int
-    # Topics and their partitions.
-    topics: tuple[tuple[str, tuple[int, ...]], ...]
+    # Topics and their partitions, each with the leader epoch that the sender knows.
+    topics: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
 
-    def places(self) -> list[tuple[str, int]]:
-        return [(topic, partition) for topic, partitions in self.topics for partition in partitions]
+    def places(self) -> list[tuple[str, int, int]]:
+        return [(topic, *partition) for topic, partitions in self.topics for partition in partitions]
 
 
 class WriteMarkers(msgspec.Struct, frozen=True, tag="write-markers"):

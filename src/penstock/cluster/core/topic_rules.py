@@ -22,6 +22,15 @@ def check_name(name: str) -> None:
         raise _invalid_name(name, "only letters, digits, '.', '_' and '-' may be in it")
 
 
+def is_name(name: str) -> bool:
+    """Whether a topic can have it."""
+    try:
+        check_name(name)
+    except PenstockError:
+        return False
+    return True
+
+
 def check_partition_count(count: int, current: int = 0) -> None:
     if count <= current:
         text = (

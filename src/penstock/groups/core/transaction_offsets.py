@@ -21,6 +21,12 @@ from penstock.groups.core.transaction_ends import TransactionEnds, TransactionOv
 from penstock.groups.core.transaction_events import TransactionEnded, TransactionEndedAnswer, TxnOffsetCommit
 from penstock.groups.core.volatile import Volatile
 
+MOST_SENDERS = 8
+"""Of one partition's offset at a time. Whoever commits it writes that those before are void, in the same batch, and one
+
+of a hundred megabytes no follower would get. A partition has one consumer, so more than two are rare.
+"""
+
 
 def commit_in_transaction(
     group: Group | None, table: OffsetTable, volatile: Volatile, event: TxnOffsetCommit, draft: Draft
@@ -32,6 +38,9 @@ def commit_in_transaction(
     if problem is None and pending.weight_of(event.producer_id) + _weight(event) > draft.limits.max_group_bytes:
         # All of it is written at once when the transaction ends, and a batch that is too large would never be.
         problem = Problem.INVALID_COMMIT_OFFSET_SIZE
+    if problem is None and _is_crowded(pending, event):
+        # So clients send it again, until some of those transactions have ended or timed out.
+        problem = Problem.COORDINATOR_LOADING
     if problem is not None:
         return CommitAnswer(problem)
     if pending.epoch_of(event.producer_id) not in (None, event.producer_epoch):
@@ -92,6 +101,15 @@ def _weight(event: TxnOffsetCommit) -> int:
     return sum(
         weight_bytes(event.group_id, topic.topic, row.metadata) for topic in event.topics for row in topic.offsets
     )
+
+
+def _is_crowded(pending: PendingOffsets, event: TxnOffsetCommit) -> bool:
+    for topic in event.topics:
+        for row in topic.offsets:
+            senders = pending.senders(event.group_id, topic.topic, row.partition)
+            if len(senders) >= MOST_SENDERS and event.producer_id not in senders:
+                return True
+    return False
 
 
 def _send_topic(event: TxnOffsetCommit, topic: TopicOffsets, draft: Draft) -> TopicResults:

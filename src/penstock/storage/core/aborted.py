@@ -54,6 +54,10 @@ class AbortedTransactions:
         copy._columns = self._columns
         return copy
 
+    def is_all_of(self, others: AbortedTransactions) -> bool:
+        """As long as none of those was taken away since these were kept."""
+        return self._columns is others._columns
+
     def overlapping(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Those of which something may lie there."""
         producers, firsts, lasts, stables = self._columns

@@ -116,11 +116,13 @@ class BatchFilter:
         kept_batches: Collection[tuple[int, int]],
         limit_bytes: int,
         kept_markers: Collection[tuple[int, int]] = (),
+        keeps_all_markers: bool = False,
         transactions: CleanedTransactions | None = None,
     ) -> None:
         """`kept_batches`: producer id and last offset of batches that tell a living producer's sequence.
 
         `kept_markers`: producer id and epoch of living producers of which only a marker tells the epoch.
+        `keeps_all_markers`: a replica may lack some of them, and still have what they end.
         """
         self._keys = keys
         self._mapped_offset = mapped_offset
@@ -129,6 +131,7 @@ class BatchFilter:
         self._kept_batches = kept_batches
         self._limit_bytes = limit_bytes
         self._kept_markers = kept_markers
+        self._keeps_all_markers = keeps_all_markers
         self._transactions = transactions or CleanedTransactions()
 
     def apply(self, batch: memoryview, header: BatchHeader, *, is_edge: bool) -> Outcome:
@@ -162,7 +165,7 @@ class BatchFilter:
         marker = read_marker(batch)
         if marker is None or not self._transactions.leaves_nothing(header, marker):
             return Outcome(Fate.UNCHANGED, batch)
-        is_kept = (header.producer_id, header.producer_epoch) in self._kept_markers
+        is_kept = self._keeps_all_markers or (header.producer_id, header.producer_epoch) in self._kept_markers
         if is_edge or is_kept or header.base_offset >= self._mapped_offset:
             return Outcome(Fate.UNCHANGED, batch)
         if not has_delete_horizon(header):

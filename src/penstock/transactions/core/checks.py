@@ -19,7 +19,7 @@ def checked(state: TransactionsState, transactional_id: str, producer: Producer)
     found = state.find(transactional_id)
     if found is None or found.producer.id != producer.id:
         return Problem.INVALID_PRODUCER_ID_MAPPING
-    if found.producer.epoch != producer.epoch:
+    if found.producer.epoch != producer.epoch or not producer.is_for_clients:
         return Problem.PRODUCER_FENCED
     if found.claim is not None and state.is_over(found.claim):
         return Problem.PRODUCER_FENCED

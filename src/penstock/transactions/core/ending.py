@@ -27,7 +27,7 @@ def end(state: TransactionsState, event: EndTransaction, draft: Draft) -> Produc
     if found is None:
         return ProducerAnswer(Problem.INVALID_PRODUCER_ID_MAPPING)
     bumps = event.transaction_version >= 2
-    if event.producer != found.producer:
+    if event.producer != found.producer or not event.producer.is_for_clients:
         if bumps and event.producer == found.previous and found.has_ended:
             return _repeated(found, event)
         is_known = event.producer.id == found.producer.id
