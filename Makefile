@@ -22,7 +22,7 @@ endif
 
 setup: .venv/.installed
 
-.venv/.installed: pyproject.toml tools/setup.sh
+.venv/.installed: pyproject.toml tools/setup.sh src/penstock/spark/_record_columns.pyx
 	tools/setup.sh install
 	touch $@
 

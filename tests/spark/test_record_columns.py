@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -114,7 +114,6 @@ def test_columns_are_what_the_records_say(
 
 
 @pytest.mark.parametrize("make", DECODERS)
-@settings(max_examples=300)
 @given(records=record_lists(5), data=st.data())
 def test_all_refuse_the_same_damage(make: Make, records: list[Record], data: st.DataObject) -> None:
     batch = build_batch(records, base_offset=1000)

@@ -53,7 +53,7 @@ class Connection:
 
     def call(self, request: Payload, answer: type[Answer]) -> Call[Answer]:
         """ClientFailure if the broker does not speak this version. For one use."""
-        self._check_version(request.__api_key__, request.__version__)
+        self._check_version(type(request))
         return call_of(request, answer, self._client_id)
 
     def ask(self, request: Payload, answer: type[Answer], timeout_ms: int | None = None) -> Answer:
@@ -124,14 +124,16 @@ class Connection:
         timeout_s = min(DIAL_TIMEOUT_MS, self._settings.request_timeout_ms) / 1000
         try:
             made = socket.create_connection((self.address.host, self.address.port), timeout_s)
-        except (OSError, UnicodeError) as error:
-            why = lost(error, str(self.address)) if isinstance(error, OSError) else error
-            raise NoAnswer(getattr(why, "text", f"{self.address} is no address: {error}")) from error
-        if made.getsockname() == made.getpeername():
             # A dial to a free local port may be given that very port to dial from.
+            is_own_end = made.getsockname() == made.getpeername()
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except (UnicodeError, OverflowError) as error:
+            raise NoAnswer(f"{self.address} is no address: {error}") from error
+        except OSError as error:
+            raise NoAnswer(lost(error, str(self.address)).text) from error
+        if is_own_end:
             made.close()
             raise NoAnswer(f"nobody listens at {self.address}")
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         security = self._settings.security
         return made if security is None or security.tls is None else secured(made, security.tls, self.address)
 
@@ -144,9 +146,10 @@ class Connection:
         if security is not None and security.sasl is not None:
             log_in(self, security.sasl)
 
-    def _check_version(self, api_key: int, version: int) -> None:
-        oldest, newest = self._versions.get(api_key, (0, -1))
-        if not oldest <= version <= newest:
+    def _check_version(self, request: type[Payload]) -> None:
+        if not self.speaks(request):
+            api_key, version = request.__api_key__, request.__version__
+            oldest, newest = self._versions.get(api_key, (0, -1))
             spoken = f"versions {oldest} to {newest}" if newest >= 0 else "none"
             text = f"{self.address} does not speak {api_name(api_key)} version {version}, but {spoken}"
             raise ClientFailure(f"{text}: Penstock, and Apache Kafka from 3.1 on, do")

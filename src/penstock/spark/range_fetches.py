@@ -36,30 +36,46 @@ class RangeFetches:
         self._asked: int | None = None
 
     def ask_ahead(self, position: int) -> None:
-        """Right after `fetch`, whose answer stays valid. What goes wrong shows when this is fetched."""
-        assert self._source is not None and self._asked is None
+        """Right after `fetch`, whose answer stays valid; what is fetched next is this. What goes wrong shows then."""
+        assert self._source is not None
+        assert self._asked is None
         with suppress(NoAnswer):
             self._ask(*self._source, position)
+
+    def leader(self) -> Leader:
+        """Who is asked next. Raises TopicRecreated, TopicMissing, Again, NoAnswer."""
+        if self._source is None:
+            self._source = self._find()
+        return self._source[1]
 
     def fetch(self, position: int) -> PartitionAnswer:
         """Without an error, or with OFFSET_OUT_OF_RANGE. Its records are valid until the next call.
 
-        Raises Again and NoAnswer, after which it may be called again, and other ClientFailures.
+        Raises Again and NoAnswer, after which it may be called again, and what `leader` raises.
         """
+        self.leader()
+        assert self._source is not None
+        connection, leader = self._source
         try:
-            if self._asked != position:
-                self.close()
-                leader = self._cluster.leader(self._wanted.topic_partition)
-                self._check_same_topic(leader.topic_id)
-                self._source = self._cluster.connection_to(leader), leader
-                self._ask(*self._source, position)
-            assert self._source is not None
+            if self._asked is None:
+                self._ask(connection, leader, position)
+            assert self._asked == position
             self._asked = None
-            connection, _ = self._source
             return self._row(connection.receive(), connection)
         except ClientFailure:
+            self._source = None
             self._cluster.forget_leader(self._wanted.topic_partition)
             raise
+
+    def _find(self) -> tuple[Connection, Leader]:
+        partition = self._wanted.topic_partition
+        leader = self._cluster.leader(partition)
+        if leader.topic_id != self._wanted.topic_id:
+            # Perhaps it is what we know that is old.
+            self._cluster.forget_leader(partition)
+            leader = self._cluster.leader(partition)
+        self._check_same_topic(leader.topic_id)
+        return self._cluster.connection_to(leader), leader
 
     def _ask(self, connection: Connection, leader: Leader, position: int) -> None:
         connection.send(self._call(connection, leader, position), self._timeout_ms)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from functools import cache
 from typing import Protocol
 
 from penstock.spark.column_buffers import ColumnBuffers
@@ -14,6 +16,9 @@ except ImportError:
     HAS_KERNEL = False
 else:
     HAS_KERNEL = True
+
+
+_logger = logging.getLogger(__name__)
 
 
 class RecordColumns(Protocol):
@@ -32,4 +37,16 @@ class RecordColumns(Protocol):
 
 def record_columns(wanted: int) -> RecordColumns:
     """`wanted`: bits of core/row_columns.py."""
-    return _Kernel(wanted) if HAS_KERNEL else PureRecordColumns(wanted)
+    if HAS_KERNEL:
+        return _Kernel(wanted)
+    _warn_of_slowness()
+    return PureRecordColumns(wanted)
+
+
+@cache
+def _warn_of_slowness() -> None:
+    """Once per process: that it is slow shows nowhere else."""
+    _logger.warning(
+        "records are decoded in Python, some fifty times slower than by the kernel, which was not built: install a C "
+        "compiler and Python's headers (gcc and python3-dev on Debian), then reinstall penstock"
+    )
