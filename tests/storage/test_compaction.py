@@ -15,7 +15,7 @@ from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents, 
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
 from penstock.storage.compaction import Compaction
-from penstock.storage.gaps import GAPS_NAME
+from penstock.storage.core.log_files import GAPS_NAME
 from penstock.storage.log import Log
 from penstock.units import DAY_MS, KIB, MIB
 from penstock.wire.batch import read_header

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from tests.disk.power import PowerCutDisk
 
 from penstock.storage.core.blocks import pack_block, unpack_blocks
-from penstock.storage.index import OFFSETS, TIMESTAMPS, SparseIndex
+from penstock.storage.core.index_entries import OFFSETS, TIMESTAMPS
+from penstock.storage.index import SparseIndex
 
 PATH = "/x.index"
 ENTRIES = st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 5000)), max_size=40)

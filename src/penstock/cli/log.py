@@ -18,10 +18,10 @@ from penstock.disk.interface import File
 from penstock.disk.local import LocalDisk
 from penstock.errors import PenstockError
 from penstock.storage.core.damage import Damage
+from penstock.storage.core.log_files import LOG_SUFFIX
 from penstock.storage.core.replay import Replay
+from penstock.storage.core.scan import ANY_OFFSET, next_valid_batch, valid_batches
 from penstock.storage.journal_reader import JournalReader
-from penstock.storage.scan import ANY_OFFSET, next_valid_batch, valid_batches
-from penstock.storage.segment import LOG_SUFFIX
 from penstock.units import MIB
 from penstock.wire.batch import BatchHeader
 from penstock.wire.control import read_marker

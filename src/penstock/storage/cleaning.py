@@ -20,9 +20,10 @@ from penstock.storage.core.compaction import (
     readable_records,
 )
 from penstock.storage.core.key_map import KeyMap
+from penstock.storage.core.log_files import LOG_SUFFIX, SNAPSHOT_SUFFIX
+from penstock.storage.core.scan import valid_batches
 from penstock.storage.gaps import say_gaps
-from penstock.storage.scan import valid_batches
-from penstock.storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
+from penstock.storage.segment import Segment
 from penstock.units import KIB, MIB
 from penstock.wire.batch import BatchHeader, read_header
 from penstock.wire.control import read_marker

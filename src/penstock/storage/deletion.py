@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
+from penstock.storage.core.log_files import SIDE_SUFFIXES
 from penstock.storage.core.retention import UNLIMITED, expired_count
-from penstock.storage.segment import SIDE_SUFFIXES, Segment
+from penstock.storage.segment import Segment
 from penstock.storage.state import LogState
 
 

@@ -8,19 +8,14 @@ from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
-import msgspec
-
 from penstock.disk.interface import Disk, Space, replace_atomically
 from penstock.errors import PenstockError, Problem
-from penstock.storage.sealed import read_sealed, seal
+from penstock.storage.core.log_files import TOPIC_ID_NAME, TopicIdentity
+from penstock.storage.core.sealed import seal
+from penstock.storage.sealed import read_sealed
 
-TOPIC_ID_NAME = "topic-id"
 _PARTITION_PREFIX = "partition-"
 _KEPT_PREFIX = "kept-until-"
-
-
-class TopicIdentity(msgspec.Struct, array_like=True, frozen=True):
-    topic_id: UUID
 
 
 class PartitionDirectory(NamedTuple):

@@ -19,7 +19,7 @@ import crc32c
 
 from penstock.disk.interface import Disk, File, read_whole, write_fully
 from penstock.storage.core.damage import Damage
-from penstock.storage.scan import SCAN_BYTES
+from penstock.storage.core.scan import SCAN_BYTES
 from penstock.storage.segment import Segment
 
 FAILED_NAME = "failed"

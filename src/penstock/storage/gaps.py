@@ -8,8 +8,7 @@ counts, and it stays.
 from __future__ import annotations
 
 from penstock.disk.interface import Disk
-
-GAPS_NAME = "gaps"
+from penstock.storage.core.log_files import GAPS_NAME
 
 
 def say_gaps(disk: Disk, directory: str) -> None:

@@ -6,19 +6,14 @@ or not used.
 
 from __future__ import annotations
 
-import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 from penstock.disk.interface import Disk, write_fully
-from penstock.storage.core.blocks import pack_block, unpack_blocks
+from penstock.storage.core.index_entries import POSITIONS, pack_entries, unpack_entries
 from penstock.units import MIB
 
-# Offsets in their segment fit in 32 bits: a segment is closed before they do not. So do positions.
-OFFSETS = "I"
-TIMESTAMPS = "q"
-_POSITIONS = "I"
 # Below this size a power cut may take the index: rebuilding it costs less than a sync of each.
 SYNCED_FROM_BYTES = 16 * MIB
 
@@ -58,7 +53,7 @@ class SparseIndex:
         self.path = path
         # The position in the log up to which the file tells everything.
         self.covers = 0
-        self._columns = (array(kind), array(_POSITIONS))
+        self._columns = (array(kind), array(POSITIONS))
         self._saved_entries = 0
         self._saved_bytes = 0
 
@@ -71,24 +66,15 @@ class SparseIndex:
         except FileNotFoundError:
             return index
         try:
-            size = file.size()
-            blocks = unpack_blocks(file.read(0, size))
+            data = file.read(0, file.size())
         finally:
             file.close()
-        keys, positions = index._columns
-        for payload in blocks.payloads:
-            count = len(payload) // (keys.itemsize + positions.itemsize)
-            keys.frombytes(payload[: count * keys.itemsize])
-            positions.frombytes(payload[count * keys.itemsize :])
-        if sys.byteorder == "big":
-            keys.byteswap()
-            positions.byteswap()
-        if len(keys) != len(positions) or not (_ascends(keys) and _ascends(positions)):
-            return cls(path, kind)
-        index.covers = blocks.covers
-        index._saved_entries = len(keys)
+        entries = unpack_entries(data, kind)
+        index._columns = (entries.keys, entries.positions)
+        index.covers = entries.covers
+        index._saved_entries = len(entries.keys)
         # Behind a damaged block nothing can be appended: the next save writes everything anew.
-        index._saved_bytes = blocks.size if blocks.size == size else 0
+        index._saved_bytes = entries.size if entries.size == len(data) else 0
         return index
 
     def __len__(self) -> int:
@@ -142,17 +128,8 @@ class SparseIndex:
             return None
         start = self._saved_entries if self._saved_bytes else 0
         keys, positions = (column[start:] for column in self._columns)
-        if sys.byteorder == "big":
-            keys.byteswap()
-            positions.byteswap()
-        block = IndexBlock(
-            self.path, self._saved_bytes, pack_block(keys.tobytes() + positions.tobytes(), covers), covers
-        )
+        block = IndexBlock(self.path, self._saved_bytes, pack_entries(keys, positions, covers), covers)
         self._saved_entries = len(self)
         self._saved_bytes += len(block.content)
         self.covers = covers
         return block
-
-
-def _ascends(column: array[int]) -> bool:
-    return all(map(int.__le__, column, column[1:]))

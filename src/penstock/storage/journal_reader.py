@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.disk.interface import Disk
 from penstock.storage.checkpoint import CheckpointFiles
+from penstock.storage.core.log_files import TOPIC_ID_NAME, TopicIdentity
 from penstock.storage.core.replay import Replay
-from penstock.storage.directories import TOPIC_ID_NAME, TopicIdentity
 from penstock.storage.journal import Journal
 from penstock.storage.sealed import read_sealed
 

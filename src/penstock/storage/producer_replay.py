@@ -7,11 +7,12 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.disk.interface import Disk
-from penstock.storage.checkpoint import ProducerSnapshot, SegmentRow
 from penstock.storage.core.aborted import AbortedTransaction
+from penstock.storage.core.checkpoint import ProducerSnapshot, SegmentRow
+from penstock.storage.core.log_files import SNAPSHOT_SUFFIX
 from penstock.storage.core.producer_state import NO_TRANSACTION, ProducerStates
 from penstock.storage.sealed import read_sealed
-from penstock.storage.segment import SNAPSHOT_SUFFIX, Segment
+from penstock.storage.segment import Segment
 from penstock.storage.transaction_index import SavedRows, TransactionIndexes, load_rows
 
 

@@ -7,7 +7,6 @@ them are refused.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
@@ -15,23 +14,32 @@ from typing import NamedTuple
 
 from penstock.config.log import LogSettings
 from penstock.disk.interface import Disk, File, write_fully
-from penstock.storage.checkpoint import CHECKPOINT_NAME, Checkpoint, CheckpointFiles, SegmentRow
+from penstock.storage.checkpoint import CheckpointFiles
 from penstock.storage.core.aborted import AbortedTransaction
+from penstock.storage.core.checkpoint import Checkpoint, SegmentRow
 from penstock.storage.core.damage import Damage
 from penstock.storage.core.leader_epochs import LeaderEpochs
+from penstock.storage.core.living import living_segments
+from penstock.storage.core.log_files import (
+    CHECKPOINT_NAME,
+    GAPS_NAME,
+    OFFSET_INDEX_SUFFIX,
+    SEGMENT_FILE,
+    SNAPSHOT_SUFFIX,
+    SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    segment_stem,
+)
 from penstock.storage.core.producer_state import ProducerStates
 from penstock.storage.core.replay import Replay
-from penstock.storage.gaps import GAPS_NAME
+from penstock.storage.core.scan import next_valid_batch, valid_batches
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.producer_replay import producers_before, recover_indexes
 from penstock.storage.recovery_report import RecoveryReport
-from penstock.storage.scan import next_valid_batch, valid_batches
-from penstock.storage.segment import LOG_SUFFIX, MOST_OFFSETS, SNAPSHOT_SUFFIX, SUFFIXES, Segment
-from penstock.storage.segment_indexes import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SegmentIndexes
+from penstock.storage.segment import MOST_OFFSETS, Segment
+from penstock.storage.segment_indexes import SegmentIndexes
 from penstock.storage.transaction_index import TransactionIndexes
 from penstock.wire.batch import BatchHeader
-
-_SEGMENT_FILE = re.compile(r"(\d{20})(?:-(\d+))?(\.[a-z]+)")
 
 
 class Recovered(NamedTuple):
@@ -105,7 +113,7 @@ class Recovery:
 
     def run(self) -> Recovered:
         rows = {row.base_offset: row for row in self._checkpoint.segments}
-        for base_offset, generation in self._sweep(rows):
+        for base_offset, generation in self._sweep():
             self._take_up(base_offset, generation, rows.get(base_offset))
         self._judge_tails()
         self._note_missing(rows)
@@ -145,25 +153,14 @@ class Recovery:
             self._checkpoint.is_cut,
         )
 
-    def _sweep(self, rows: dict[int, SegmentRow]) -> list[tuple[int, int]]:
+    def _sweep(self) -> list[tuple[int, int]]:
         """Base offset and generation of the segments that count; what an interrupted step left is removed.
 
         That is temporary files, segments below the start, those that the checkpoint would know if they counted, and
         parts of any of them.
         """
-        present: dict[int, int] = {}
-        for name in self._names:
-            if (match := _SEGMENT_FILE.fullmatch(name)) and match[3] == LOG_SUFFIX:
-                base_offset, generation = int(match[1]), int(match[2] or 0)
-                if self._counts(rows.get(base_offset), base_offset, generation):
-                    present[base_offset] = max(generation, present.get(base_offset, 0))
-        for base_offset in list(present):
-            if base_offset not in rows and base_offset < self._checkpoint.recovery_offset:
-                del present[base_offset]
-        for before, after in pairwise(sorted(present)):
-            # What compaction has merged is of an older generation, and says nothing of where the merged one ends.
-            if after <= self._start_offset and present[after] >= present[before]:
-                del present[before]
+        checkpoint = self._checkpoint if self._has_checkpoint else None
+        present = living_segments(self._names, checkpoint, self._start_offset)
         self._remove_all_but(present)
         return sorted(present.items())
 
@@ -173,20 +170,10 @@ class Recovery:
             return last.next_offset
         return self._checkpoint.recovery_offset
 
-    def _counts(self, row: SegmentRow | None, base_offset: int, generation: int) -> bool:
-        """Whether such a segment may be the log's. Without a checkpoint the newest generation counts: it got its name
-
-        when it was complete. With one, only what has no generation can have been made since.
-        """
-        if row is not None:
-            named = f"{base_offset:020d}{_tag(row.generation)}{LOG_SUFFIX}"
-            return generation == row.generation or named not in self._names
-        return not self._checkpoint.is_cut and (generation == 0 or not self._has_checkpoint)
-
     def _remove_all_but(self, present: dict[int, int]) -> None:
         dead = {name for name in self._names if name.endswith(".tmp")}
         for name in self._names:
-            match = _SEGMENT_FILE.fullmatch(name)
+            match = SEGMENT_FILE.fullmatch(name)
             if match and match[3] in SUFFIXES and present.get(int(match[1])) != int(match[2] or 0):
                 dead.add(name)
         is_cut = self._checkpoint.is_cut
@@ -238,7 +225,7 @@ class Recovery:
 
     def _take_up_indexes(self, segment: Segment, *, needed: bool) -> None:
         """Those of closed segments are loaded when they are used; that they exist is checked at once."""
-        stem = f"{segment.base_offset:020d}{_tag(segment.generation)}"
+        stem = segment_stem(segment.base_offset, segment.generation)
         files = {stem + suffix for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
         if files <= self._names:
             if not needed:
@@ -373,14 +360,10 @@ class Recovery:
         """Those taken behind damage know of batches that are not in the log any more."""
         first = min((damage.first_offset for damage in self.report.damage), default=None)
         for segment in self._segments:
-            name = f"{segment.base_offset:020d}{_tag(segment.generation)}{SNAPSHOT_SUFFIX}"
+            name = segment_stem(segment.base_offset, segment.generation) + SNAPSHOT_SUFFIX
             if first is not None and segment.base_offset > first and name in self._names:
                 self._disk.remove(f"{self._directory}/{name}")
 
     def _damaged(self, segment: Segment, damage: Damage) -> None:
         segment.add_damage(damage)
         self.report.damage.append(damage)
-
-
-def _tag(generation: int) -> str:
-    return f"-{generation}" if generation else ""

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import msgspec
 
 from penstock.disk.interface import replace_atomically
-from penstock.storage.checkpoint import START_OFFSET_NAME, CheckpointFiles
+from penstock.storage.checkpoint import CheckpointFiles
 from penstock.storage.core.holes import Holes
 from penstock.storage.core.leader_epochs import LeaderEpochs
+from penstock.storage.core.log_files import START_OFFSET_NAME
 from penstock.storage.core.producer_state import ProducerStates
+from penstock.storage.core.sealed import seal
 from penstock.storage.doubt import remove_mark
-from penstock.storage.sealed import read_sealed, seal
+from penstock.storage.sealed import read_sealed
 from penstock.storage.segment import Segment
 from penstock.storage.state import LogState
 from penstock.storage.transaction_index import TransactionIndexes

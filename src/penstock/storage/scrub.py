@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from penstock.disk.interface import File
 from penstock.storage.core.damage import Damage
-from penstock.storage.scan import ANY_EPOCH, valid_batches
+from penstock.storage.core.scan import ANY_EPOCH, valid_batches
 from penstock.storage.segment import Segment
 from penstock.units import MIB
 

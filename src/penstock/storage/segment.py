@@ -6,20 +6,13 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from penstock.disk.interface import Disk, File
-from penstock.storage.checkpoint import SegmentRow
+from penstock.storage.core.checkpoint import SegmentRow
 from penstock.storage.core.damage import Damage
+from penstock.storage.core.log_files import LOG_SUFFIX, SUFFIXES, segment_stem
 from penstock.storage.core.retention import SegmentFacts
-from penstock.storage.scan import ANY_OFFSET, next_valid_batch, sound_batches
-from penstock.storage.segment_indexes import NO_TIMESTAMP, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, SegmentIndexes
-from penstock.storage.transaction_index import TRANSACTION_INDEX_SUFFIX
+from penstock.storage.core.scan import ANY_OFFSET, next_valid_batch, sound_batches
+from penstock.storage.segment_indexes import NO_TIMESTAMP, SegmentIndexes
 from penstock.wire.batch import BatchHeader
-
-LOG_SUFFIX = ".log"
-SNAPSHOT_SUFFIX = ".snapshot"
-# What can be made again from the log.
-SIDE_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
-# The log goes first: what is left without it after a crash is swept up at the next start.
-SUFFIXES = (LOG_SUFFIX, *SIDE_SUFFIXES)
 
 # Offsets in its index have 32 bits.
 MOST_OFFSETS = 2**31 - 1
@@ -56,7 +49,7 @@ class Segment:
         # Loaded when first used; always there for the segment that is appended to.
         self.indexes: SegmentIndexes | None = None
         # Without suffix. Compaction writes the next generation beside the one in use; the checkpoint says which counts.
-        self.path = f"{directory}/{base_offset:020d}" + (f"-{generation}" if generation else "")
+        self.path = f"{directory}/{segment_stem(base_offset, generation)}"
         self.base_offset = base_offset
         self.generation = generation
         self.created_ms = created_ms

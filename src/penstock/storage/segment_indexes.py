@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from penstock.disk.interface import Disk, File
-from penstock.storage.index import OFFSETS, TIMESTAMPS, IndexBlock, SparseIndex
-from penstock.storage.scan import SCAN_BYTES, sound_batches
+from penstock.storage.core.index_entries import OFFSETS, TIMESTAMPS
+from penstock.storage.core.log_files import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from penstock.storage.core.scan import SCAN_BYTES, sound_batches
+from penstock.storage.index import IndexBlock, SparseIndex
 
-OFFSET_INDEX_SUFFIX = ".index"
-TIME_INDEX_SUFFIX = ".timeindex"
 NO_TIMESTAMP = -1
 
 

@@ -14,12 +14,14 @@ from zlib import crc32
 from penstock.config.log import LogSettings
 from penstock.disk.interface import Disk, write_fully
 from penstock.errors import PenstockError, Problem
-from penstock.storage.checkpoint import Checkpoint, CheckpointFiles, ProducerSnapshot
+from penstock.storage.checkpoint import CheckpointFiles
+from penstock.storage.core.checkpoint import Checkpoint, ProducerSnapshot
+from penstock.storage.core.log_files import SNAPSHOT_SUFFIX
+from penstock.storage.core.sealed import seal
 from penstock.storage.doubt import leave_word
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.recovery import Recovered
-from penstock.storage.sealed import seal
-from penstock.storage.segment import SNAPSHOT_SUFFIX, Segment
+from penstock.storage.segment import Segment
 from penstock.storage.sync import GroupCommit
 from penstock.units import MIB, SECOND_MS
 

@@ -6,19 +6,14 @@ So it is synced before a checkpoint says how many rows it has; what is behind th
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from penstock.disk.interface import Disk, read_whole
-from penstock.storage.core.aborted import AbortedTransaction, AbortedTransactions
-from penstock.storage.core.blocks import pack_block, unpack_blocks
+from penstock.storage.core.aborted import AbortedTransaction, AbortedTransactions, pack_rows, unpack_rows
+from penstock.storage.core.log_files import TRANSACTION_INDEX_SUFFIX
 from penstock.storage.index import IndexBlock
-
-TRANSACTION_INDEX_SUFFIX = ".txnindex"
-
-_ROW = struct.Struct(">qqqq")
 
 
 class Place(Protocol):
@@ -74,7 +69,7 @@ class TransactionIndexes:
                 saved = SavedRows(0, 0)
             lacking = self.rows.at(range(places.start + saved.row_count, places.stop))
             if lacking:
-                content = pack_block(b"".join(_ROW.pack(*row) for row in lacking), segment.size)
+                content = pack_rows(lacking, segment.size)
                 path = segment.path + TRANSACTION_INDEX_SUFFIX
                 blocks.append(IndexBlock(path, saved.size_bytes, content, segment.size, must_sync=True))
                 saved = SavedRows(len(places), saved.size_bytes + len(content))
@@ -95,13 +90,12 @@ def load_rows(disk: Disk, segment: Place, count: int, next_offset: int) -> Loade
         data = read_whole(disk, segment.path + TRANSACTION_INDEX_SUFFIX)
     except FileNotFoundError:
         return None
-    blocks = unpack_blocks(data)
-    if any(len(payload) % _ROW.size for payload in blocks.payloads):
+    stored = unpack_rows(data)
+    if stored is None:
         return None
-    found = [AbortedTransaction(*row) for payload in blocks.payloads for row in _ROW.iter_unpack(payload)]
-    rows = found[:count]
+    rows = stored.rows[:count]
     lasts = [segment.base_offset - 1, *(row.last_offset for row in rows), next_offset]
     if len(rows) != count or not all(before < after for before, after in pairwise(lasts)):
         return None
-    is_all = len(found) == count and blocks.size == len(data)
+    is_all = len(stored.rows) == count and stored.size == len(data)
     return LoadedRows(rows, SavedRows(count, len(data)) if is_all else None)

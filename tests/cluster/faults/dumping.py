@@ -11,8 +11,8 @@ from tests.cluster.history.events import Event, Replica, Stored, StoredRecord
 from tests.cluster.history.recording import now_ns
 
 from penstock.disk.local import LocalDisk
-from penstock.storage.scan import ANY_OFFSET, valid_batches
-from penstock.storage.segment import LOG_SUFFIX
+from penstock.storage.core.log_files import LOG_SUFFIX
+from penstock.storage.core.scan import ANY_OFFSET, valid_batches
 from penstock.units import MIB
 from penstock.wire.batch import BatchHeader
 from penstock.wire.records import records_of

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
+
+from penstock.storage.core.blocks import pack_block, unpack_blocks
 
 
 class AbortedTransaction(NamedTuple):
@@ -19,6 +22,8 @@ class AbortedTransaction(NamedTuple):
     last_offset: int
     last_stable_offset: int
 
+
+_ROW = struct.Struct(">qqqq")
 
 Columns = tuple["array[int]", "array[int]", "array[int]", "array[int]"]
 
@@ -98,3 +103,24 @@ class AbortedTransactions:
         """Fresh columns: others may hold these."""
         producers, firsts, lasts, stables = self._columns
         self._columns = producers[places], firsts[places], lasts[places], stables[places]
+
+
+def pack_rows(rows: Iterable[AbortedTransaction], covers: int) -> bytes:
+    """A block of an index file; see `pack_block`."""
+    return pack_block(b"".join(_ROW.pack(*row) for row in rows), covers)
+
+
+class StoredRows(NamedTuple):
+    """Those of an index file up to the first block that is damaged, which begins at `size`."""
+
+    rows: list[AbortedTransaction]
+    size: int
+
+
+def unpack_rows(data: bytes) -> StoredRows | None:
+    """None if it is the file of something else."""
+    blocks = unpack_blocks(data)
+    if any(len(payload) % _ROW.size for payload in blocks.payloads):
+        return None
+    rows = [AbortedTransaction(*row) for payload in blocks.payloads for row in _ROW.iter_unpack(payload)]
+    return StoredRows(rows, blocks.size)

@@ -1,14 +1,17 @@
-"""Reading a segment file batch by batch, and finding the next sound batch behind damage. Blocking."""
+"""Reading a segment file batch by batch, and finding the next sound batch behind damage.
+
+Waits as long as the file that it is given takes to read.
+"""
 
 from __future__ import annotations
 
 import re
 import struct
 from collections.abc import Iterator
+from typing import Protocol
 
 import crc32c
 
-from penstock.disk.interface import File
 from penstock.units import KIB, MIB
 from penstock.wire.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, crc_matches, read_header
 
@@ -26,8 +29,15 @@ _LIKELY_BATCH = re.compile(
 )
 
 
+class Readable(Protocol):
+    """A file, wherever it is."""
+
+    def read(self, position: int, length: int, /) -> bytes:
+        """Up to `length` bytes; fewer only at the end of the file."""
+
+
 def valid_batches(
-    file: File,
+    file: Readable,
     position: int,
     end: int,
     expected_offset: int,
@@ -73,7 +83,13 @@ def valid_batches(
 
 
 def _plausible(
-    file: File, next_position: int, end: int, header: BatchHeader, expected_offset: int, epoch: int, gap_at_end: bool
+    file: Readable,
+    next_position: int,
+    end: int,
+    header: BatchHeader,
+    expected_offset: int,
+    epoch: int,
+    gap_at_end: bool,
 ) -> bool:
     """Whether a base offset or an epoch that jumps is real: if a bit of it flipped, the next batch says so.
 
@@ -102,7 +118,7 @@ def _plausible(
     return without_witness and not _is_whole(file, next_position, end, next_header)
 
 
-def _is_whole(file: File, position: int, end: int, header: BatchHeader) -> bool:
+def _is_whole(file: Readable, position: int, end: int, header: BatchHeader) -> bool:
     size = header.size
     if size < HEADER_BYTES or position + size > end:
         return False
@@ -111,7 +127,7 @@ def _is_whole(file: File, position: int, end: int, header: BatchHeader) -> bool:
 
 
 def sound_batches(
-    file: File, position: int, end: int, expected_offset: int, end_offset: int, chunk_bytes: int = SEEK_BYTES
+    file: Readable, position: int, end: int, expected_offset: int, end_offset: int, chunk_bytes: int = SEEK_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
     """The same without looking at what is inside, and going on behind damage.
 
@@ -134,7 +150,7 @@ def sound_batches(
 
 
 def next_valid_batch(
-    file: File, position: int, end: int, expected_offset: int, chunk_bytes: int = SCAN_BYTES
+    file: Readable, position: int, end: int, expected_offset: int, chunk_bytes: int = SCAN_BYTES
 ) -> tuple[int, BatchHeader] | None:
     """The first sound batch that begins at or behind `position`, wherever it begins; None if there is none."""
     while position + HEADER_BYTES <= end:
