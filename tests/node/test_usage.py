@@ -188,13 +188,50 @@ def test_what_could_not_be_written_is_kept_and_written_once() -> None:
         assert life[2].value["to_ms"] - life[2].value["from_ms"] >= 2 * HOUR_MS
 
 
-def test_a_stop_does_not_wait_for_a_disk_that_fails_and_the_next_life_shows_the_gap(tmp_path: Path) -> None:
+def test_an_event_whose_answer_came_too_late_is_sent_again_and_there_once() -> None:
+    disk = FaultyDisk(LocalDisk())
+    with node(METERED, disk=disk) as running:
+        produce(running, "acme", "orders", 10)
+        after_next_interval(running)
+        produce(running, "acme", "orders", 20)
+        disk.hold_syncs_of("")
+        running.advance(hours=1)
+        eventually(lambda: len(disk.being_synced) > 0, "the event is in the log, and waits for the disk")
+        # Longer than a leader waits until it is committed; then it is tried again.
+        running.advance(seconds=11)
+        running.advance(seconds=2)
+        disk.syncs_may_run.set()
+        eventually(lambda: len(read_events(running.bootstrap)) == 2, "it is committed")
+        (life,) = check_lives(after_next_interval(running))
+    assert len(life) == 3
+    assert used(life)["acme", "orders", "Produce"].messages == 30
+
+
+def test_what_a_stop_could_not_write_the_next_life_does(tmp_path: Path) -> None:
+    disk = FaultyDisk(LocalDisk())
+    with node(METERED, data_dir=str(tmp_path)) as running:
+        # Too short for an event, and so for the topic.
+        produce(running, "acme", "orders", 10)
+    with node(METERED, data_dir=str(tmp_path), disk=disk) as running:
+        eventually(lambda: len(read_events(running.bootstrap)) == 1, "the end of the life before is written")
+        produce(running, "acme", "orders", 20)
+        disk.fail("write", errno.EIO, path_part="__usage")
+    with node(METERED, data_dir=str(tmp_path)) as running:
+        eventually(lambda: len(check_lives(read_events(running.bootstrap))) == 2, "here, too")
+        produce(running, "acme", "orders", 40)
+        lives = check_lives(after_next_interval(running))
+    assert [used(life)["acme", "orders", "Produce"].messages for life in lives] == [10, 20, 40]
+    assert [life[-1].value["last"] for life in lives] == [True, True, False]
+
+
+def test_a_stop_on_a_disk_that_fails_leaves_a_gap_that_shows(tmp_path: Path) -> None:
     disk = FaultyDisk(LocalDisk())
     with node(METERED, data_dir=str(tmp_path), disk=disk) as running:
         produce(running, "acme", "orders", 10)
         after_next_interval(running)
         produce(running, "acme", "orders", 20)
-        disk.fail("write", errno.EIO, path_part="__usage")
+        # The topic's log, and what would be kept instead.
+        disk.fail("write", errno.EIO, path_part="usage")
     with node(METERED, data_dir=str(tmp_path)) as running:
         ask(running, "acme", requests.metadata())
         first, second = check_lives(after_next_interval(running))

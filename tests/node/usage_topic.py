@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from tests.bad_input import requests
 from tests.bad_input.raw import RawConnection
 from tests.interop.leaders import brokers, leaders
+from tests.interop.waiting import eventually
 
 from penstock.cluster.core.image import USAGE_TOPIC
 from penstock.units import MIB
@@ -42,9 +43,30 @@ def read_events(bootstrap: str) -> list[Event]:
 
 
 def read_records(bootstrap: str) -> list[Record]:
+    """Waits where nobody leads, or a leader that has just been elected is not the one that is told."""
+    found: list[list[Record]] = []
+
+    def read() -> bool:
+        try:
+            found.append(_read_once(bootstrap))
+        except NotLed:
+            return False
+        return True
+
+    eventually(read, f"all of {USAGE_TOPIC} is led")
+    return found[0]
+
+
+class NotLed(Exception):
+    """By the broker that was asked."""
+
+
+def _read_once(bootstrap: str) -> list[Record]:
     addresses = brokers(bootstrap)
     found: list[Record] = []
     for index, leader in enumerate(leaders(bootstrap, USAGE_TOPIC)):
+        if leader not in addresses:
+            raise NotLed
         with RawConnection(addresses[leader]) as connection:
             offset = 0
             while batches := _fetched(connection, index, offset):
@@ -57,7 +79,8 @@ def read_records(bootstrap: str) -> list[Record]:
 def _fetched(connection: RawConnection, index: int, offset: int) -> list[bytes]:
     answer = connection.ask(requests.fetch(USAGE_TOPIC, offset, partition=index))
     (row,) = answer.responses[0].partitions
-    assert row.error_code == 0, row
+    if row.error_code != 0:
+        raise NotLed(row)
     data, batches = bytes(row.records or b""), []
     while data:
         size = read_header(data).size

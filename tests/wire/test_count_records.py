@@ -37,4 +37,5 @@ def test_where_compaction_left_holes_no_more_than_there_are() -> None:
     assert count_records(kept, 0) == 2
     assert count_records(kept, 5) == 2
     assert count_records(kept, 9) == 1
+    assert count_records(kept + batch_of(12, 3), 11) == 3
     assert count_records(bytes(build_batch([], last_offset=9)), 3) == 0

@@ -18,7 +18,7 @@ class UsageSettings(Section):
         10_000,
         name="usage.max.series",
         at_least=1,
-        at_most=1_000_000,
+        at_most=100_000,
         doc="How many combinations of tenant, topic and API this node tells apart in one interval. What is beyond them "
         "is counted as the tenant other.",
     )

@@ -39,6 +39,7 @@ from penstock.groups.coordinator import Groups
 from penstock.later import Later
 from penstock.node.cluster import ClusterNode, registration_of
 from penstock.node.handlers import Parts, handlers_of
+from penstock.node.kept_usage import KeptUsage
 from penstock.node.last_stop import LastStop
 from penstock.node.machines import machine_factory, transactions_factory
 from penstock.node.reports import (
@@ -153,9 +154,9 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         replicas = Replicas(logs, flusher, roles, reads, clock)
         stack.push(lambda kind, *_: last_stop.mark_clean() if kind is None and replicas.closed_cleanly else None)
         stack.push_async_callback(replicas.close)
-        producer_ids = ProducerIds(store, joined.cluster_id)
-        usage, emission = _metering(stack, cluster, replicas, producer_ids, settings, clock)
         ground = Ground(replicas, cluster.topics, image, reads, clock)
+        producer_ids = ProducerIds(store, joined.cluster_id)
+        usage, emission = _metering(stack, cluster, ground, producer_ids, KeptUsage(disk, data_dir), settings)
         groups = Groups(machine_factory(settings), ground)
         stack.push_async_callback(groups.close)
         transactions = _transactions(cluster, groups, producer_ids, settings, ground)
@@ -255,16 +256,16 @@ def _transactions(
 def _metering(
     stack: AsyncExitStack,
     cluster: ClusterNode,
-    replicas: Replicas,
+    ground: Ground,
     producer_ids: ProducerIds,
+    kept: KeptUsage,
     settings: Settings,
-    clock: Clock,
 ) -> tuple[Usage, UsageEmission]:
     """The last is written when nothing is counted any more, and the logs are still open."""
     usage = Usage(settings.usage.max_series)
-    topic = UsageTopic(replicas, cluster.image, cluster.topics, cluster.calls, clock)
+    topic = UsageTopic(ground.replicas, cluster.image, cluster.topics, cluster.calls, ground.clock)
     cluster.answering.append_usage = topic.append_here
-    emission = UsageEmission(usage, topic, producer_ids, settings.usage, clock)
+    emission = UsageEmission(usage, topic, producer_ids, kept, settings.usage, ground.clock)
     stack.push_async_callback(emission.close)
     return usage, emission
 

@@ -2,7 +2,8 @@
 
 Events are numbered when counts are taken, and kept until they are committed; until then no more counts are taken, so
 what is kept stays small and the interval grows instead. An event is sent again as it was, by an idempotent producer to
-the same partition, so one whose answer got lost is not there twice.
+the same partition, so one whose answer got lost is not there twice. What a stop cannot deliver, because no other broker
+is left say, the next life does.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from penstock.clock import Clock, Timer, sleep
 from penstock.config.usage import UsageSettings
 from penstock.coordination.producer_ids import ProducerIds
 from penstock.errors import Problem, Refused
+from penstock.node.kept_usage import KeptUsage
 from penstock.node.usage_topic import UsageTopic
 from penstock.telemetry.outage import Outage
 from penstock.telemetry.usage import Usage
@@ -28,8 +30,8 @@ from penstock.wire.records import Record, build_batch
 logger = logging.getLogger(__name__)
 
 RETRY_MS = SECOND_MS
-# A stop waits this long for what it cannot do without: a leader of the topic that is just being elected, say.
-STOP_TIMEOUT_S = 5.0
+# Of a stop, for a leader that is just being elected, say: what takes longer the next life can do.
+STOP_TIMEOUT_S = 1.0
 _SOON_S = 0.1
 # The log does not know the producer's last batches: an election has lost them. Under a new id it takes what comes.
 _FORGOTTEN = (
@@ -58,16 +60,25 @@ class _Producer:
 
 class UsageEmission:
     def __init__(
-        self, usage: Usage, topic: UsageTopic, producer_ids: ProducerIds, settings: UsageSettings, clock: Clock
+        self,
+        usage: Usage,
+        topic: UsageTopic,
+        producer_ids: ProducerIds,
+        kept: KeptUsage,
+        settings: UsageSettings,
+        clock: Clock,
     ) -> None:
         self._usage = usage
         self._topic = topic
         self._producer_ids = producer_ids
+        self._kept = kept
         self._interval_ms = settings.emit_interval_ms
         self._clock = clock
         self._events: UsageEvents | None = None
         # Numbered, and not known to be committed.
         self._pending: deque[Event] = deque()
+        # Some of them are of a life before.
+        self._has_kept = False
         # Where the first of them goes, once that was tried.
         self._partition: int | None = None
         self._producer: _Producer | None = None
@@ -77,14 +88,17 @@ class UsageEmission:
 
     @asynccontextmanager
     async def running(self, broker_epoch: int, *, gap_before: bool) -> AsyncIterator[None]:
-        """While clients are served as a member of the cluster. `broker_epoch`: with which this life began; it names
+        """While this broker is a member of its cluster. `broker_epoch`: with which this life began; it names the life
 
-        the life also if the broker registers anew. When the block ends, all is ready for the last event.
+        also if the broker registers anew.
         """
         if self._interval_ms == 0:
             yield
             return
         self._events = UsageEvents(self._topic.node_id, broker_epoch, self._clock.now_ms(), gap_before=gap_before)
+        self._pending += self._kept.read()
+        self._has_kept = bool(self._pending)
+        self._begin()
         self._arm()
         try:
             yield
@@ -94,9 +108,6 @@ class UsageEmission:
             if self._task is not None:
                 self._task.cancel()
                 await asyncio.wait([self._task])
-        self._cut()
-        if self._pending:
-            await self._in_time(self._prepare_to_stop())
 
     async def close(self) -> None:
         """When no client is served any more: the rest, and that it is the last. Not after a start that failed."""
@@ -106,10 +117,14 @@ class UsageEmission:
         if not (rest or self._pending or self._events.has_begun):
             return
         self._pending += self._events.cut(rest, self._clock.now_ms(), last=True)
+        # Without the topic nobody would make it now.
         if self._topic.is_known:
-            await self._in_time(self._deliver_all(give_up_on_storage=True))
-        if self._pending:
-            logger.error("usage.lost", extra={"events": len(self._pending), "do": "bills lack the end of this run"})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STOP_TIMEOUT_S):
+                    await self._deliver_all(is_stopping=True)
+        if self._pending and (why := self._kept.keep(self._pending)) is not None:
+            do = "the end of this run is missing in __usage, which shows there as after a kill"
+            logger.error("usage.lost", extra={"events": len(self._pending), "why": why, "do": do})
 
     # Every interval
 
@@ -120,11 +135,8 @@ class UsageEmission:
 
     def _tick(self) -> None:
         self._arm()
-        if self._task is None:
-            self._cut()
-            if self._pending:
-                self._task = asyncio.get_running_loop().create_task(self._emit())
-                self._task.add_done_callback(self._emitted)
+        self._cut()
+        self._begin()
 
     def _cut(self) -> None:
         """Takes what was counted, unless something has to be delivered first. A node that nobody uses is silent."""
@@ -134,10 +146,12 @@ class UsageEmission:
         if counted or self._events.has_begun:
             self._pending += self._events.cut(counted, self._clock.now_ms())
 
-    async def _emit(self) -> None:
-        await self._deliver_all(give_up_on_storage=False)
+    def _begin(self) -> None:
+        if self._pending and self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._deliver_all())
+            self._task.add_done_callback(self._ended)
 
-    def _emitted(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
         self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             text = "writing down usage met a bug"
@@ -145,8 +159,8 @@ class UsageEmission:
 
     # Delivering
 
-    async def _deliver_all(self, *, give_up_on_storage: bool) -> None:
-        """Until all is committed. `give_up_on_storage`: not when a disk is in the way, which only somebody can mend."""
+    async def _deliver_all(self, *, is_stopping: bool = False) -> None:
+        """Until all is committed; `is_stopping`: or a disk is in the way, which only somebody can mend."""
         while self._pending:
             refused = await self._prepared() or await self._deliver(self._pending[0])
             if refused is None:
@@ -158,9 +172,12 @@ class UsageEmission:
             times = self._outage.failed(refused.text, self._clock.now_ms())
             if times is not None:
                 logger.warning("usage.not.written", extra={"why": refused.text, "times": times, "do": "trying again"})
-            if give_up_on_storage and refused.problem is Problem.STORAGE_FAILED:
+            if is_stopping and refused.problem is Problem.STORAGE_FAILED:
                 return
-            await (asyncio.sleep(_SOON_S) if give_up_on_storage else sleep(self._clock, RETRY_MS))
+            await (asyncio.sleep(_SOON_S) if is_stopping else sleep(self._clock, RETRY_MS))
+        if self._has_kept:
+            self._has_kept = False
+            await asyncio.to_thread(self._kept.forget)
 
     async def _deliver(self, event: Event) -> Refused | None:
         assert self._producer is not None
@@ -183,17 +200,3 @@ class UsageEmission:
                 return producer_id
             self._producer = _Producer(producer_id, {})
         return None
-
-    # Stopping
-
-    async def _prepare_to_stop(self) -> None:
-        """While this broker can still ask for it."""
-        while (refused := await self._prepared()) is not None and refused.problem is not Problem.STORAGE_FAILED:
-            await asyncio.sleep(_SOON_S)
-
-    async def _in_time(self, work: Coroutine[None, None, None]) -> None:
-        try:
-            async with asyncio.timeout(STOP_TIMEOUT_S):
-                await work
-        except TimeoutError:
-            logger.warning("usage.not.written", extra={"why": f"a stop waits {STOP_TIMEOUT_S} s for it at most"})

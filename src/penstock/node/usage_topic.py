@@ -15,13 +15,17 @@ from penstock.units import DAY_MS, MIB, SECOND_MS
 
 # Enough that each broker of a small cluster leads one; all of a cluster's usage is a few kilobytes per second.
 PARTITIONS = 3
-# Whatever the defaults of new topics are here: bills are written some time after the month they are about.
+_ANY_MS = str(2**63 - 1)
+# Whatever the defaults of new topics are here: bills are written some time after the month they are about, and an event
+# is as old as it is.
 TOPIC_CONFIG = {
     "cleanup.policy": "delete",
     "retention.ms": str(62 * DAY_MS),
     "retention.bytes": "-1",
     "max.message.bytes": str(MIB),
     "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": _ANY_MS,
+    "message.timestamp.after.max.ms": _ANY_MS,
 }
 # Whoever sends it tries again.
 COMMIT_TIMEOUT_MS = 10 * SECOND_MS

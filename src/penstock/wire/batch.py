@@ -98,15 +98,16 @@ def read_header(data: bytes | bytearray | memoryview, position: int = 0) -> Batc
 
 
 def count_records(batches: bytes | bytearray | memoryview, first_offset: int) -> int:
-    """Records of these whole batches for a reader that began at `first_offset`, which lies in the first: those before
+    """Records of these whole batches for a reader that began at `first_offset`, in the first of them or right behind
 
-    it are passed over. Markers of transactions are no records. Per batch, so in few steps.
+    it: those before it are passed over. Markers of transactions are no records. Per batch, so in few steps.
     """
     records = 0
     (base_offset,) = _BASE_OFFSET.unpack_from(batches)
     if base_offset < first_offset and not (header := read_header(batches)).is_control:
         # Where compaction has left holes nobody knows how many of those that are left are before it.
-        records = min(header.record_count, header.next_offset - first_offset) - header.record_count
+        wanted = min(header.record_count, header.next_offset - first_offset)
+        records = max(0, wanted) - header.record_count
     at, size, unpack = 0, len(batches), _COUNTED.unpack_from
     while at < size:
         length, attributes, count = unpack(batches, at)
