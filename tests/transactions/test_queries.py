@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.transactions.asking import TIMEOUT_MS, partitions, started
 from tests.transactions.runner import Runner
 
@@ -12,6 +13,7 @@ from penstock.transactions.core.events import AddPartitions, EndTransaction, Ini
 from penstock.transactions.core.limits import ONCE_KEPT_MS, TransactionLimits
 from penstock.transactions.core.query_answers import AttemptAnswer, BatchAnswer
 from penstock.transactions.core.query_events import AbortBatch, AttemptProducer, CommitBatch, OpenAttempt
+from penstock.transactions.core.records import TransactionRecord
 from penstock.transactions.core.transaction import LAST_EPOCH, Producer, TransactionState
 from penstock.units import DAY_MS, HOUR_MS
 
@@ -189,20 +191,20 @@ def test_the_state_does_not_grow_with_batches() -> None:
 
 def test_a_query_outlives_the_epochs_of_its_producers() -> None:
     runner = started()
-    attempt = written(runner, 0)
-    batches = 0
-    while attempt.producer.epoch < LAST_EPOCH - 1:
-        commit(runner, batches, attempt)
+    first = written(runner, 0)
+    commit(runner, 0, first)
+    runner.write_markers()
+    worn = replace(runner.transaction(first.transactional_id), producer=Producer(first.producer.id, LAST_EPOCH - 3))
+    runner.append(TransactionRecord(first.transactional_id, worn))
+    producers = []
+    for batch_id in range(1, 5):
+        attempt = written(runner, batch_id)
+        assert attempt.transactional_id == first.transactional_id
+        assert commit(runner, batch_id, attempt) == BatchAnswer(None)
         runner.write_markers()
-        batches += 1
-        attempt = written(runner, batches)
-    for _ in range(2):
-        assert commit(runner, batches, attempt) == BatchAnswer(None)
-        runner.write_markers()
-        batches += 1
-        attempt = written(runner, batches)
-    assert attempt.producer.id == 1002
-    assert attempt.transactional_id == "__query/query/1001"
+        producers.append(attempt.producer)
+    assert [producer.epoch for producer in producers] == [LAST_EPOCH - 2, LAST_EPOCH, 0, 2]
+    assert producers[2].id == producers[3].id != first.producer.id
 
 
 def test_a_query_and_its_transactions_are_forgotten_like_transactional_ids() -> None:

@@ -55,13 +55,13 @@ class Cluster:
 
     # Topics
 
-    def topics(self, names: Iterable[str]) -> tuple[Topic, ...]:
-        """Those that there are, by name; none is created."""
+    def topics(self, names: Iterable[str], *, create: bool = False) -> tuple[Topic, ...]:
+        """Those that there are, by name. `create`: others too, if the cluster makes topics for whoever asks."""
         wanted = tuple(sorted(set(names)))
         if not wanted:
             return ()
         rows = tuple(MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in wanted)
-        return self._patience.until_done(f"looking up topics {', '.join(wanted)}", lambda: self._topics(rows))
+        return self._patience.until_done(f"looking up topics {', '.join(wanted)}", lambda: self._topics(rows, create))
 
     def topics_matching(self, matches: Callable[[str], bool]) -> tuple[Topic, ...]:
         """By name, without internal ones."""
@@ -187,13 +187,17 @@ class Cluster:
 
         return self._patience.until_done(what, attempt)
 
+    def at_any(self, ask: Callable[[Connection], T]) -> T:
+        """Of whoever answers. Raises NoAnswer."""
+        return ask(self._brokers.any())
+
     def patiently(self, what: str, attempt: Callable[[], T]) -> T:
         """Calls it again while it raises Again or NoAnswer, for as long as the settings say."""
         return self._patience.until_done(what, attempt)
 
-    def _topics(self, rows: tuple[MetadataRequestTopic, ...] | None) -> tuple[Topic, ...]:
+    def _topics(self, rows: tuple[MetadataRequestTopic, ...] | None, create: bool = False) -> tuple[Topic, ...]:
         request = MetadataRequest(
-            topics=rows, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+            topics=rows, allow_auto_topic_creation=create, include_topic_authorized_operations=False
         )
         answer = self._brokers.any().ask(request, MetadataResponse)
         self._brokers.know({broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers})

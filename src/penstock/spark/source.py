@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from penstock.spark.batch_reader import BatchReader, FilteringBatchReader
+from penstock.spark.batch_writer import BatchWriter
 from penstock.spark.core.option_values import OptionError
 from penstock.spark.core.row_schema import row_schema
+from penstock.spark.core.sink_options import batch_sink_options, stream_sink_options
 from penstock.spark.core.source_options import SourceOptions, batch_options, stream_options
 from penstock.spark.stream_reader import StreamReader
+from penstock.spark.stream_writer import StreamWriter
 
 
 class PenstockDataSource(DataSource):
@@ -30,6 +39,12 @@ class PenstockDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return StreamReader(stream_options(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return BatchWriter(batch_sink_options(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        return StreamWriter(stream_sink_options(self.options), schema)
 
     def _any_options(self) -> SourceOptions:
         """At `load()` nobody knows yet which it will be: what neither could read is refused at once."""

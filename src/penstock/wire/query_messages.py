@@ -79,6 +79,10 @@ _REQUESTS: msgspec.json.Decoder[QueryRequest] = msgspec.json.Decoder(QueryReques
 _REPLIES: msgspec.json.Decoder[QueryReply] = msgspec.json.Decoder(QueryReply)
 
 
+def encode_request(request: QueryRequest) -> bytes:
+    return msgspec.json.encode(request)
+
+
 def decode_request(data: bytes | memoryview) -> QueryRequest:
     """Raises ValueError for what is none."""
     if len(data) > _MAX_BYTES:

@@ -62,7 +62,7 @@ def test_what_has_no_effect_is_said() -> None:
         ({"delivery": "twice"}, "delivery must be one of at-least-once, exactly-once"),
         ({"txnAppId": "a", **EXACTLY}, "txnAppId and txnVersion belong together"),
         ({"txnAppId": "a", "txnVersion": "1"}, "need the option 'delivery' to be 'exactly-once'"),
-        ({"txnAppId": "", "txnVersion": "1", **EXACTLY}, "txnAppId must have 1 to 512 characters"),
+        ({"txnAppId": "", "txnVersion": "1", **EXACTLY}, "txnAppId must have 1 to 250 characters"),
         ({"txnAppId": "a", "txnVersion": "-1", **EXACTLY}, "txnVersion must be an integer of at least 0"),
         ({"topic": " "}, "'topic' must not be empty"),
         ({"subscribe": "orders"}, "Option 'subscribe' is for reading"),

@@ -90,9 +90,11 @@ def fetch_call(request: FetchRequest, largest_batch_bytes: int = LARGEST_BATCH_B
     return Call(frame, True, read_fetch_answer, FetchAnswer.release, limit_bytes)
 
 
-def private_call(body: bytes, read: Callable[[bytes], T]) -> Call[T]:
-    """What brokers of one release say to each other beyond Kafka's APIs: bytes there and bytes back."""
-    frame = _start(PRIVATE, 0, False)
+def private_call(
+    body: bytes, read: Callable[[bytes], T], api_key: int = PRIVATE, client_id: bytes = _CLIENT_ID
+) -> Call[T]:
+    """What is said beyond Kafka's APIs, between brokers of one release unless the key is another: bytes both ways."""
+    frame = _start(api_key, 0, False, client_id)
     frame += body
     _finish(frame)
     return Call(frame, False, lambda answer, body_start: read(bytes(answer[body_start:])))

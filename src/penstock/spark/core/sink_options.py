@@ -11,7 +11,6 @@ from penstock.spark.core.security import Security
 from penstock.spark.core.security_options import SECURITY_OPTIONS, security_of
 from penstock.units import KIB, MIB, MINUTE_MS, SECOND_MS
 from penstock.wire import compression
-from penstock.wire.query_ids import MAX_QUERY_CHARACTERS
 
 _OPTIONS = (
     "topic",
@@ -104,6 +103,8 @@ _COMPRESSIONS = {
 _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 1}
 EXACTLY_ONCE = "exactly-once"
 _DELIVERIES = ("at-least-once", EXACTLY_ONCE)
+# With the name of a topic it is the name of a query.
+_MOST_CHARACTERS = 250
 # Larger batches are stored and read with less work for each record. Kafka's 16 KiB is a compromise with waiting.
 _BATCH_BYTES = 256 * KIB
 
@@ -146,8 +147,8 @@ def batch_sink_options(options: Mapping[str, str]) -> SinkOptions:
         raise OptionError("txnAppId and txnVersion belong together: set both")
     version = None
     if application is not None and number is not None:
-        if not 0 < len(application) <= MAX_QUERY_CHARACTERS:
-            raise OptionError(f"txnAppId must have 1 to {MAX_QUERY_CHARACTERS} characters")
+        if not 0 < len(application) <= _MOST_CHARACTERS:
+            raise OptionError(f"txnAppId must have 1 to {_MOST_CHARACTERS} characters")
         if not _is_exactly_once(values):
             raise OptionError("txnAppId and txnVersion need the option 'delivery' to be 'exactly-once'")
         version = Version(application, number)
