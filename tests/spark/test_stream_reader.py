@@ -51,14 +51,16 @@ def test_from_batch_to_batch(spark_node: TestNode, topic: str) -> None:
 
 def test_a_stream_begins_at_the_end_unless_told_otherwise(spark_node: TestNode, topic: str) -> None:
     query = Query(spark_node, subscribe=topic)
+    # Empty, but Spark records it: where a stream has begun does not change any more.
+    assert query.next_batch() == []
     assert query.next_batch() is None
     append(spark_node, topic, 0)
-    assert query.next_batch() == expected(0, 5, 10)
+    assert Query(spark_node, query.checkpoint, subscribe=topic).next_batch() == expected(0, 5, 10)
 
 
 def test_new_partitions_are_read_from_their_beginning(spark_node: TestNode, topic: str) -> None:
     query = Query(spark_node, subscribePattern=f"^{topic}$", maxOffsetsPerTrigger="4")
-    assert query.next_batch() is None
+    assert query.next_batch() == []
     add_partitions(spark_node, topic, 3)
     append(spark_node, topic, 2)
     assert query.next_batch() == expected(2, 0, 4)
@@ -121,6 +123,7 @@ def test_a_topic_that_was_created_anew(spark_node: TestNode, topic: str) -> None
     options = {"subscribe": topic, "startingOffsets": "earliest", "groupId": f"of-{topic}"}
     query = Query(spark_node, **options)
     assert query.next_batch() == expected(0) + expected(1)
+    old_id = json.loads(query.checkpoint or "")[topic]["id"]
     delete_topic(spark_node.bootstrap, topic)
     with pytest.raises(TopicMissing, match=f"There is no topic {topic}"):
         query.next_batch()
@@ -129,6 +132,12 @@ def test_a_topic_that_was_created_anew(spark_node: TestNode, topic: str) -> None
         append(spark_node, topic, 0)
     with pytest.raises(DataLoss, match=f"Topic {topic} has been deleted and created again"):
         query.next_batch()
+
+    # A batch that was begun with the old topic, and is done again.
+    begun, again = {topic: {"offsets": {"0": 1}, "id": old_id}}, {topic: {"offsets": {"0": 3}, "id": old_id}}
+    with pytest.raises(DataLoss, match=f"Topic {topic} has been deleted and created again"):
+        Query(spark_node, **options).reader.partitions(begun, again)
+    assert Query(spark_node, **options, failOnDataLoss="false").reader.partitions(begun, again) == []
 
     tolerant = Query(spark_node, query.checkpoint, **options, failOnDataLoss="false")
     assert tolerant.next_batch() == expected(0, 0, 10)

@@ -67,4 +67,8 @@ class FilteringBatchReader(BatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self._pushed, rest = push(filters)
+        _log.warning(
+            "Pushed to the source: %s. Spark keeps one plan per load(): load() again for another filter",
+            self._pushed.filters,
+        )
         return rest

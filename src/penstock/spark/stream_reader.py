@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 from penstock.spark.cluster import Cluster
 from penstock.spark.core.failures import DataLoss
 from penstock.spark.core.planning import LOSS_IS_A_WARNING, LOSS_IS_AN_ERROR, plan_stream, split, without_begin
+from penstock.spark.core.positions import EARLIEST, Everywhere
 from penstock.spark.core.source_offset import SourceOffset
 from penstock.spark.core.source_options import SourceOptions
 from penstock.spark.progress import Progress
@@ -44,7 +45,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_batch_s: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        return self._driving().offsets.at(self._options.start, starting=True).document()
+        """Spark records it with the first batch, and runs none as long as nothing is new.
+
+        So that a stream which was begun at the end is begun there for good, what it returns is never the newest offset:
+        without ids it differs from what `latestOffset` will say, and an empty batch records it. The beginning of a log
+        needs none of that.
+        """
+        offset = self._driving().offsets.at(self._options.start, starting=True)
+        is_fixed = self._options.start == Everywhere(EARLIEST)
+        return (offset if is_fixed else SourceOffset(offset.offsets)).document()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark has no way to say both at once; `latestOffset` looks at the options."""
@@ -66,7 +75,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest = latest
         driver.publish(begin, latest)
         end = latest if isinstance(limit, ReadAllAvailable) else self._admitted(begin, latest, driver.offsets)
-        if end is None or (end.offsets == begin.offsets and not begin.renewed_topics(end)):
+        if end is None or (end.offsets == begin.offsets and begin.has_all_ids and not begin.renewed_topics(end)):
             # The same text, else Spark would run a batch for it.
             return start
         return end.after(begin).document()
@@ -79,10 +88,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         offsets = self._driving().offsets
         first, last = SourceOffset.of_document(start), SourceOffset.of_document(end)
-        if last.topics() - last.topic_ids.keys():
-            # From a checkpoint of Spark's Kafka source, which has no ids.
-            last = last.identified(offsets.topic_ids())
-        plan = plan_stream(first, last, offsets.earliest(without_begin(first, last)))
+        # What `latestOffset` has seen a moment ago; a batch that is done again comes without it.
+        now = self._latest or offsets.topic_ids()
+        last = last.identified(now)
+        plan = plan_stream(first, last, offsets.earliest(without_begin(first, last)), now)
         for loss in plan.losses:
             if self._options.fail_on_data_loss:
                 raise DataLoss(LOSS_IS_AN_ERROR + loss)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.spark.core.offset_range import OffsetRange
-from penstock.spark.core.planning import plan_batch, plan_stream, split, without_begin
+from penstock.spark.core.planning import Plan, plan_batch, plan_stream, split, without_begin
 from penstock.spark.core.positions import PositionError
 from penstock.spark.core.source_offset import SourceOffset
 from penstock.spark.core.topic_partition import TopicPartition
@@ -25,8 +25,12 @@ def piece(partition: TopicPartition, start: int, end: int, topic_id: UUID | None
     return OffsetRange(partition.topic, topic_id or IDS[partition.topic], partition.partition, start, end, 4)
 
 
+def planned(start: SourceOffset, end: SourceOffset, earliest: dict[TopicPartition, int]) -> Plan:
+    return plan_stream(start, end, earliest, now=end)
+
+
 def test_from_one_offset_to_the_next() -> None:
-    plan = plan_stream(offset({A0: 3, A1: 5, B0: 0}), offset({A0: 9, A1: 5, B0: 2}), {})
+    plan = planned(offset({A0: 3, A1: 5, B0: 0}), offset({A0: 9, A1: 5, B0: 2}), {})
     assert plan.ranges == (piece(A0, 3, 9), piece(B0, 0, 2))
     assert not plan.losses
 
@@ -34,26 +38,32 @@ def test_from_one_offset_to_the_next() -> None:
 def test_a_new_partition_is_read_from_its_beginning() -> None:
     start, end = offset({A0: 3}), offset({A0: 3, A1: 6})
     assert without_begin(start, end) == {A1}
-    assert plan_stream(start, end, {A1: 0}).ranges == (piece(A1, 0, 6),)
-    late = plan_stream(start, end, {A1: 2})
+    assert planned(start, end, {A1: 0}).ranges == (piece(A1, 0, 6),)
+    late = planned(start, end, {A1: 2})
     assert late.ranges == (piece(A1, 2, 6),)
     assert late.losses == ("Added partition a-1 starts from 2 instead of 0.",)
 
 
 def test_a_new_partition_that_is_gone_again() -> None:
-    plan = plan_stream(offset({A0: 3}), offset({A0: 4, A1: 6}), {})
+    plan = planned(offset({A0: 3}), offset({A0: 4, A1: 6}), {})
     assert plan.ranges == (piece(A0, 3, 4),)
     assert plan.losses == ("Cannot find initial offsets for partitions a-1. They may have been deleted.",)
 
 
+def test_a_topic_that_is_gone_before_anybody_knew_its_id() -> None:
+    plan = planned(offset({A0: 3, B0: 1}), offset({A0: 4, B0: 6}, {"a": IDS["a"]}), {})
+    assert plan.ranges == (piece(A0, 3, 4),)
+    assert plan.losses == ("Cannot find initial offsets for partitions b-0. They may have been deleted.",)
+
+
 def test_a_partition_that_is_gone() -> None:
-    plan = plan_stream(offset({A0: 3, B0: 1}), offset({A0: 4}), {})
+    plan = planned(offset({A0: 3, B0: 1}), offset({A0: 4}), {})
     assert plan.ranges == (piece(A0, 3, 4),)
     assert plan.losses == ("Partitions b-0 have been deleted.",)
 
 
 def test_a_log_that_has_become_shorter() -> None:
-    plan = plan_stream(offset({A0: 3}), offset({A0: 2}), {})
+    plan = planned(offset({A0: 3}), offset({A0: 2}), {})
     assert not plan.ranges
     assert "Partition a-0 offset was changed from 3 to 2." in plan.losses[0]
 
@@ -62,9 +72,16 @@ def test_a_topic_that_was_created_anew_is_a_loss_and_a_new_topic() -> None:
     again = UUID(int=9)
     start, end = offset({A0: 3, A1: 1}), offset({A0: 50, A1: 2}, {"a": again})
     assert without_begin(start, end) == {A0, A1}
-    plan = plan_stream(start, end, {A0: 1, A1: 0})
+    plan = planned(start, end, {A0: 1, A1: 0})
     assert plan.ranges == (piece(A0, 1, 50, again), piece(A1, 0, 2, again))
     assert len(plan.losses) == 1
+    assert "Topic a has been deleted and created again" in plan.losses[0]
+
+
+def test_a_batch_that_is_done_again_of_a_topic_that_is_no_more() -> None:
+    now = SourceOffset({}, {}, {"a": UUID(int=9), "b": IDS["b"]})
+    plan = plan_stream(offset({A0: 3, B0: 1}), offset({A0: 5, B0: 2}), {}, now)
+    assert plan.ranges == (piece(B0, 1, 2),)
     assert "Topic a has been deleted and created again" in plan.losses[0]
 
 

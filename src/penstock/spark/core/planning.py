@@ -38,19 +38,21 @@ def without_begin(start: SourceOffset, end: SourceOffset) -> frozenset[TopicPart
     return frozenset(tp for tp in end.offsets if tp not in start.offsets or tp.topic in renewed)
 
 
-def plan_stream(start: SourceOffset, end: SourceOffset, earliest: Mapping[TopicPartition, int]) -> Plan:
-    """From `start` to `end`, which has the id of every topic.
+def plan_stream(
+    start: SourceOffset, end: SourceOffset, earliest: Mapping[TopicPartition, int], now: SourceOffset
+) -> Plan:
+    """From `start` to `end`, which has the ids of all topics that there are.
 
-    `earliest` has those partitions `without_begin` that are still there.
+    `earliest` has those partitions `without_begin` that are still there, `now` the ids that topics have by now: a batch
+    that is done again may be of topics that there are no more.
     """
     renewed = start.renewed_topics(end)
     fresh = without_begin(start, end)
-    losses = [
-        f"Topic {topic} has been deleted and created again: its id was {start.topic_ids[topic]} and is "
-        f"{end.topic_ids[topic]}."
-        for topic in sorted(renewed)
-    ]
-    if missing := fresh - earliest.keys():
+    gone = end.renewed_topics(now)
+    losses = [_created_again(topic, start, end) for topic in sorted(renewed)]
+    losses += [_created_again(topic, end, now) for topic in sorted(gone)]
+    nameless = {tp for tp in end.offsets if tp.topic not in end.topic_ids}
+    if missing := fresh - earliest.keys() | nameless:
         losses.append(f"Cannot find initial offsets for partitions {listed(missing)}. They may have been deleted.")
     for tp in sorted(fresh & earliest.keys()):
         if earliest[tp] != 0 and tp.topic not in renewed:
@@ -65,8 +67,15 @@ def plan_stream(start: SourceOffset, end: SourceOffset, earliest: Mapping[TopicP
                 "user error that the start offset is set beyond available offset when starting query, or 2) the kafka "
                 "topic-partition is deleted and re-created."
             )
-    ranges = _ranges({tp: begins[tp] for tp in end.offsets.keys() - missing}, end)
+    ranges = _ranges({tp: begins[tp] for tp in end.offsets.keys() - missing if tp.topic not in gone}, end)
     return Plan(ranges, tuple(losses))
+
+
+def _created_again(topic: str, before: SourceOffset, after: SourceOffset) -> str:
+    return (
+        f"Topic {topic} has been deleted and created again: its id was {before.topic_ids[topic]} and is "
+        f"{after.topic_ids[topic]}."
+    )
 
 
 def plan_batch(start: SourceOffset, end: SourceOffset) -> tuple[OffsetRange, ...]:

@@ -70,11 +70,12 @@ class SourceOffset:
         }
         return SourceOffset(self.offsets, {**self.leader_epochs, **unchanged}, self.topic_ids)
 
-    def topics(self) -> frozenset[str]:
-        return frozenset(tp.topic for tp in self.offsets)
+    @property
+    def has_all_ids(self) -> bool:
+        return all(tp.topic in self.topic_ids for tp in self.offsets)
 
     def identified(self, now: SourceOffset) -> SourceOffset:
-        """With the ids that topics have now, where it has none itself."""
+        """With the ids that topics have `now`, where it has none itself: Spark's Kafka source knows none."""
         return SourceOffset(self.offsets, self.leader_epochs, {**now.topic_ids, **self.topic_ids})
 
     def renewed_topics(self, later: SourceOffset) -> frozenset[str]:

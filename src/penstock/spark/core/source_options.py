@@ -238,7 +238,7 @@ def _read(
     )
     return SourceOptions(
         bootstrap=bootstrap_of(values, "consumer"),
-        client_id=values.text("kafka.client.id") or values.text("groupIdPrefix") or group or "penstock-spark",
+        client_id=values.text("kafka.client.id") or group or values.text("groupIdPrefix") or "penstock-spark",
         security=security_of(values),
         request_timeout_ms=_integer(values, "kafka.request.timeout.ms", 30 * SECOND_MS),
         api_timeout_ms=_integer(values, "kafka.default.api.timeout.ms", 2 * MINUTE_MS),
