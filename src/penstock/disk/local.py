@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 
 from penstock.disk.buffers import ReadBuffers
 from penstock.disk.interface import Buffer, Space
@@ -80,7 +81,9 @@ class LocalDisk:
             missing.append(path)
             path = os.path.dirname(path)
         for directory in reversed(missing):
-            os.mkdir(directory, 0o750)
+            # Another process may make it at the same moment.
+            with suppress(FileExistsError):
+                os.mkdir(directory, 0o750)
             if for_good:
                 self.sync_directory(os.path.dirname(directory))
 

@@ -1,0 +1,1 @@
+"""Decisions of the pipelines, without Spark, files or clocks."""

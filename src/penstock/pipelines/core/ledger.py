@@ -1,0 +1,98 @@
+"""What a query has put into a table: its last batch, and which offsets of which partitions are in it.
+
+A ledger is stored by the same atomic step that shows a batch's files. So asking it is enough to know whether a batch is
+in the table, also after snapshots, old manifests and transaction logs have been cleaned away. Ranges that follow on
+each other are one, so it does not grow with the batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from penstock.pipelines.core.refusal import PipelineRefused
+
+
+class Range(NamedTuple):
+    """Offsets from `start` up to, but without, `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} [{self.start}, {self.end})"
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    batch_id: int
+    # Whose files won: an attempt that does not know how its commit ended finds itself here, or another.
+    attempt: str
+    # In order, apart from each other.
+    ranges: tuple[Range, ...] = ()
+
+    @classmethod
+    def decode(cls, text: str | bytes, where: str) -> Ledger:
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.DecodeError as error:
+            raise PipelineRefused(f"the ledger in {where} cannot be read ({error}): restore it, or the table") from None
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+class Standing(Enum):
+    """How a table stands to an attempt at a batch."""
+
+    MISSING = "the batch is not in the table"
+    OURS = "it is, by this attempt"
+    TAKEN = "it is, by another attempt, so this one never will be"
+    PASSED = "it is, and so are later ones: nobody can tell by whose attempt"
+
+
+def standing(ledger: Ledger | None, batch_id: int, attempt: str) -> Standing:
+    if ledger is None or ledger.batch_id < batch_id:
+        return Standing.MISSING
+    if ledger.batch_id > batch_id:
+        return Standing.PASSED
+    return Standing.OURS if ledger.attempt == attempt else Standing.TAKEN
+
+
+def settled(ledger: Ledger | None, batch_id: int, attempt: str, ranges: Iterable[Range]) -> Ledger:
+    """The ledger with a batch that is missing in it.
+
+    Raises PipelineRefused if offsets of the batch are in the table by an earlier one: to go on would double them.
+    """
+    return Ledger(batch_id, attempt, _joined((*(ledger.ranges if ledger else ()), *ranges)))
+
+
+def ends(ledgers: Iterable[Ledger]) -> dict[tuple[str, int], int]:
+    """Where all these queries together have got to, by topic and partition."""
+    found: dict[tuple[str, int], int] = {}
+    for ledger in ledgers:
+        for topic, partition, _, end in ledger.ranges:
+            found[topic, partition] = max(end, found.get((topic, partition), 0))
+    return found
+
+
+def _joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    joined: list[Range] = []
+    for found in sorted(ranges):
+        if found.start >= found.end:
+            continue
+        last = joined[-1] if joined else None
+        if last is None or last[:2] != found[:2] or last.end < found.start:
+            joined.append(found)
+        elif last.end == found.start:
+            joined[-1] = last._replace(end=found.end)
+        else:
+            raise PipelineRefused(
+                f"offsets {found.start} to {min(last.end, found.end) - 1} of {found.topic}-{found.partition} are in "
+                "the table already: go on with the checkpoint that wrote them, or archive into another table"
+            )
+    return tuple(joined)

@@ -1,0 +1,164 @@
+"""A Delta table, through delta-rs: readable by everything that reads Delta.
+
+The atomic step is Delta's own commit. It carries the query's last batch as an application transaction, and beside it a
+number that names the ledger, which lies in `_penstock/QUERY.BATCH.NUMBER`: the log of Delta keeps transactions for
+good, what else a commit can say goes with the history.
+
+delta-rs refuses a transaction that another has committed since the table was loaded, and nothing more: the same one
+again on a table that was loaded later is appended again. So the version is asked and the commit made on one and the
+same handle.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from penstock.clock import Clock
+from penstock.disk.interface import Disk, read_whole, replace_atomically
+from penstock.pipelines.core.ledger import Ledger, Standing, settled, standing
+from penstock.pipelines.core.names import Attempt, checked_query
+from penstock.pipelines.core.refusal import PipelineRefused
+from penstock.pipelines.tables.schemas import schema_words
+from penstock.pipelines.tables.staging import Staging
+from penstock.pipelines.tables.table import Batch, Compacted, Outcome, WrittenFile
+
+_HOUR = "hour"
+_LEDGERS = "_penstock"
+# Another query's commits, or a compaction, may get in between; each time the ledger is asked anew.
+_MOST_TRIES = 20
+
+
+class DeltaLakeTable:
+    def __init__(self, root: str, schema: pa.Schema, disk: Disk, clock: Clock) -> None:
+        """Makes the table if there is none; refuses one with other columns."""
+        self._root = root.rstrip("/")
+        self._disk = disk
+        self._clock = clock
+        self._staging = Staging(self._root, disk)
+        self._schema = schema.append(pa.field(_HOUR, pa.string()))
+        disk.make_directory(f"{self._root}/{_LEDGERS}")
+        try:
+            found = DeltaTable(self._root)
+        except TableNotFoundError:
+            DeltaTable.create(self._root, schema=self._schema, partition_by=[_HOUR], mode="ignore")
+            found = DeltaTable(self._root)
+        words, wanted = schema_words(pa.schema(found.schema().to_arrow())), schema_words(self._schema)
+        if words.keys() != wanted.keys() or found.metadata().partition_columns != [_HOUR]:
+            raise PipelineRefused(
+                f"the table {self._root} has the columns {words}, by hour, not {wanted}: archive into another table"
+            )
+
+    def ledgers(self) -> Mapping[str, Ledger]:
+        table = DeltaTable(self._root)
+        queries = {found.query for name in self._names() if (found := Attempt.parse(name)) is not None}
+        found_ledgers = {query: self._ledger(table, query) for query in sorted(queries)}
+        return {query: ledger for query, ledger in found_ledgers.items() if ledger is not None}
+
+    def stage(self, attempt: Attempt) -> str:
+        checked_query(attempt.query)
+        return self._staging.make(attempt)
+
+    def commit(self, batch: Batch) -> Outcome:
+        attempt = batch.attempt
+        files: list[AddAction | RemoveAction] | None = None
+        for _ in range(_MOST_TRIES):
+            table = DeltaTable(self._root)
+            known = self._ledger(table, attempt.query)
+            found = standing(known, attempt.batch_id, attempt.attempt)
+            if found is not Standing.MISSING:
+                return self._ended(attempt, found, files)
+            ledger = settled(known, attempt.batch_id, attempt.attempt, batch.ranges)
+            if files is None:
+                files = [self._adopt(attempt, file) for file in batch.files]
+            number = self._keep(attempt, ledger)
+            try:
+                table.create_write_transaction(
+                    files,
+                    "append",
+                    self._schema,
+                    partition_by=[_HOUR],
+                    commit_properties=CommitProperties(
+                        app_transactions=[
+                            Transaction(attempt.query, attempt.batch_id, None),
+                            Transaction(_pointer(attempt.query), number, None),
+                        ]
+                    ),
+                )
+            except CommitFailedError:
+                continue
+            self._tidy_ledgers(attempt, number)
+            self._staging.discard(attempt)
+            return Outcome.COMMITTED
+        raise PipelineRefused(
+            f"batch {attempt.batch_id} could not be committed to {self._root} in {_MOST_TRIES} tries, because others "
+            "commit all the time: stop some of them, and start again"
+        )
+
+    def discard(self, query: str) -> None:
+        self._staging.discard_all(query)
+
+    def files(self) -> list[str]:
+        return DeltaTable(self._root).file_uris()
+
+    def compact(self) -> Compacted:
+        """Delta's own; files that nothing refers to any more go when Delta's retention (a week) is over."""
+        before = len(self.files())
+        DeltaTable(self._root).optimize.compact()
+        DeltaTable(self._root).vacuum(dry_run=False)
+        return Compacted(before, len(self.files()))
+
+    def _adopt(self, attempt: Attempt, file: WrittenFile) -> AddAction:
+        """Out of the stage, to its place. Nothing refers to it yet."""
+        directory = f"{_HOUR}={file.hour}"
+        name = f"{directory}/{attempt.query}-{attempt.batch_id}-{file.name}"
+        self._disk.make_directory(f"{self._root}/{directory}")
+        self._disk.rename(f"{self._staging.path(attempt)}/{file.name}", f"{self._root}/{name}")
+        self._disk.sync_directory(f"{self._root}/{directory}")
+        return AddAction(
+            name, file.size_bytes, {_HOUR: file.hour}, self._clock.now_ms(), True, f'{{"numRecords":{file.rows}}}'
+        )
+
+    def _ended(self, attempt: Attempt, found: Standing, files: list[AddAction | RemoveAction] | None) -> Outcome:
+        if found is Standing.TAKEN:
+            for file in files or ():
+                self._disk.remove(f"{self._root}/{file.path}")
+        self._staging.discard(attempt)
+        return Outcome.COMMITTED if found is Standing.OURS else Outcome.ALREADY
+
+    def _ledger(self, table: DeltaTable, query: str) -> Ledger | None:
+        batch_id, number = table.transaction_version(query), table.transaction_version(_pointer(query))
+        if batch_id is None or number is None:
+            return None
+        path = f"{self._root}/{_LEDGERS}/{Attempt(query, batch_id, str(number)).name}"
+        try:
+            return Ledger.decode(read_whole(self._disk, path), path)
+        except FileNotFoundError:
+            raise PipelineRefused(f"{path} is missing: restore it from a copy of the table") from None
+
+    def _keep(self, attempt: Attempt, ledger: Ledger) -> int:
+        number = uuid.uuid4().int >> 65
+        path = f"{self._root}/{_LEDGERS}/{Attempt(attempt.query, attempt.batch_id, str(number)).name}"
+        replace_atomically(self._disk, path, ledger.encode())
+        return number
+
+    def _tidy_ledgers(self, attempt: Attempt, number: int) -> None:
+        """Those that no commit can point to any more; a driver that is ahead of this one keeps its own."""
+        for name in self._names():
+            found = Attempt.parse(name)
+            if found is None or found.query != attempt.query or found.batch_id > attempt.batch_id:
+                continue
+            if found.attempt != str(number):
+                self._disk.remove(f"{self._root}/{_LEDGERS}/{name}")
+
+    def _names(self) -> list[str]:
+        return self._disk.list_directory(f"{self._root}/{_LEDGERS}")
+
+
+def _pointer(query: str) -> str:
+    return f"{query}/ledger"

@@ -1,0 +1,189 @@
+"""An Iceberg table, through pyiceberg and any catalog that it knows.
+
+The atomic step is the catalog's swap of the table's metadata: files, and the ledger as a table property. Not as a
+snapshot property, because those go when snapshots expire.
+
+pyiceberg tries a commit that came too late again, on its own, with the same files. So the table says
+`commit.retry.num-retries=0`; on a conflict the table is loaded anew and its ledger asked. A batch without files
+commits an empty snapshot, because a change of properties alone checks for nobody else's.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from urllib.parse import urlparse
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    TableAlreadyExistsError,
+    ValidationException,
+)
+from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table as Loaded
+from pyiceberg.transforms import HourTransform
+
+from penstock.disk.interface import Disk
+from penstock.pipelines.core.ledger import Ledger, Standing, settled, standing
+from penstock.pipelines.core.names import Attempt, checked_query
+from penstock.pipelines.core.refusal import PipelineRefused
+from penstock.pipelines.hour_files import TIMESTAMP
+from penstock.pipelines.tables.merging import merge_files
+from penstock.pipelines.tables.staging import Staging
+from penstock.pipelines.tables.table import SMALL_BYTES, Batch, Compacted, Outcome, WrittenFile
+
+_LEDGER = "penstock.ledger."
+_OURS = "penstock-"
+_PROPERTIES = {
+    "commit.retry.num-retries": "0",
+    "write.metadata.delete-after-commit.enabled": "true",
+}
+_MOST_TRIES = 20
+
+
+class IcebergTable:
+    def __init__(self, catalog: Catalog, name: str, schema: pa.Schema, disk: Disk) -> None:
+        """Makes the table if there is none; refuses one with other columns, or where executors cannot write."""
+        self._catalog = catalog
+        self._name = name
+        self._disk = disk
+        table = self._made(schema)
+        found, wanted = {field.name for field in table.schema().fields}, set(schema.names)
+        if found != wanted:
+            raise PipelineRefused(
+                f"the table {name} has the columns {sorted(found)}, not {sorted(wanted)}: archive into another table"
+            )
+        location = urlparse(table.location())
+        if location.scheme not in ("", "file"):
+            raise PipelineRefused(
+                f"the table {name} is at {table.location()}: it must be on a filesystem that all executors share"
+            )
+        self._root = location.path.rstrip("/")
+        self._staging = Staging(self._root, disk)
+
+    def _made(self, schema: pa.Schema) -> Loaded:
+        if not self._catalog.table_exists(self._name):
+            self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
+            try:
+                with (
+                    self._catalog.create_table_transaction(
+                        self._name, schema=schema, properties=_PROPERTIES
+                    ) as creating,
+                    creating.update_spec() as spec,
+                ):
+                    spec.add_field(TIMESTAMP, HourTransform(), "hour")
+            except TableAlreadyExistsError:
+                # Another driver was quicker.
+                pass
+        table = self._load()
+        wrong = {name: value for name, value in _PROPERTIES.items() if table.properties.get(name) != value}
+        if wrong:
+            with table.transaction() as change:
+                change.set_properties(wrong)
+        return self._load()
+
+    def ledgers(self) -> Mapping[str, Ledger]:
+        return {
+            name.removeprefix(_LEDGER): Ledger.decode(text, name)
+            for name, text in self._load().properties.items()
+            if name.startswith(_LEDGER)
+        }
+
+    def stage(self, attempt: Attempt) -> str:
+        checked_query(attempt.query)
+        return self._staging.make(attempt)
+
+    def commit(self, batch: Batch) -> Outcome:
+        attempt = batch.attempt
+        paths: list[str] | None = None
+        for _ in range(_MOST_TRIES):
+            table = self._load()
+            known = self._ledger(table, attempt.query)
+            found = standing(known, attempt.batch_id, attempt.attempt)
+            if found is not Standing.MISSING:
+                return self._ended(attempt, found, paths)
+            ledger = settled(known, attempt.batch_id, attempt.attempt, batch.ranges)
+            if paths is None:
+                paths = [self._adopt(attempt, file) for file in batch.files]
+            try:
+                with table.transaction() as change:
+                    change.set_properties({_LEDGER + attempt.query: ledger.encode().decode()})
+                    if paths:
+                        # No path of an attempt can be in the table before: its name is new.
+                        change.add_files(paths, check_duplicate_files=False)
+                    else:
+                        with change.update_snapshot().fast_append():
+                            pass
+            except (CommitFailedException, CommitStateUnknownException):
+                continue
+            self._staging.discard(attempt)
+            return Outcome.COMMITTED
+        raise PipelineRefused(
+            f"batch {attempt.batch_id} could not be committed to {self._name} in {_MOST_TRIES} tries, because others "
+            "commit all the time: stop some of them, and start again"
+        )
+
+    def discard(self, query: str) -> None:
+        self._staging.discard_all(query)
+
+    def files(self) -> list[str]:
+        return [task.file.file_path for task in self._load().scan().plan_files()]
+
+    def compact(self) -> Compacted:
+        """Small files of an hour become one, hour by hour; an hour that somebody else changes meanwhile is left alone.
+
+        Only files that this class wrote: others may have deletes, or columns of an earlier schema.
+        """
+        before = len(self.files())
+        small: dict[str, list[DataFile]] = {}
+        for task in self._load().scan().plan_files():
+            file = task.file
+            if not task.delete_files and _OURS in file.file_path and file.file_size_in_bytes < SMALL_BYTES:
+                small.setdefault(str(file.partition), []).append(file)
+        for files in small.values():
+            if len(files) > 1:
+                self._merge(files)
+        return Compacted(before, len(self.files()))
+
+    def _merge(self, files: list[DataFile]) -> None:
+        attempt = Attempt("compact", 0, uuid.uuid4().hex)
+        stage = self._staging.make(attempt)
+        (merged,) = merge_files([(urlparse(file.file_path).path, "") for file in files], stage, self._disk)
+        path = self._adopt(attempt, merged)
+        table = self._load()
+        try:
+            with table.transaction() as change, change.update_snapshot().overwrite() as overwrite:
+                for file in files:
+                    overwrite.delete_data_file(file)
+                for added in parquet_files_to_data_files(table.io, table.metadata, iter([path])):
+                    overwrite.append_data_file(added)
+        except (CommitFailedException, ValidationException):
+            self._disk.remove(urlparse(path).path)
+        self._staging.discard(attempt)
+
+    def _adopt(self, attempt: Attempt, file: WrittenFile) -> str:
+        """Out of the stage, to its place. Nothing refers to it yet."""
+        directory = f"{self._root}/data"
+        place = f"{directory}/{_OURS}{attempt.query}-{attempt.batch_id}-{file.name}"
+        self._disk.make_directory(directory)
+        self._disk.rename(f"{self._staging.path(attempt)}/{file.name}", place)
+        self._disk.sync_directory(directory)
+        return f"file://{place}"
+
+    def _ended(self, attempt: Attempt, found: Standing, paths: list[str] | None) -> Outcome:
+        if found is Standing.TAKEN:
+            for path in paths or ():
+                self._disk.remove(urlparse(path).path)
+        self._staging.discard(attempt)
+        return Outcome.COMMITTED if found is Standing.OURS else Outcome.ALREADY
+
+    def _ledger(self, table: Loaded, query: str) -> Ledger | None:
+        text = table.properties.get(_LEDGER + query)
+        return None if text is None else Ledger.decode(text, f"{self._name}, property {_LEDGER}{query}")
+
+    def _load(self) -> Loaded:
+        return self._catalog.load_table(self._name)

@@ -1,0 +1,211 @@
+"""A table of plain Parquet files: one directory per batch, shown by one rename.
+
+    TABLE/_table.json                                           the schema
+    TABLE/batch=QUERY.FIRST-LAST/hour=2026-11-16-04/….parquet   the rows of one batch, or of merged ones
+    TABLE/batch=QUERY.FIRST-LAST/_manifest.json                 its files, and the ledger as of it
+    TABLE/_staged/…                                             what is not in the table
+
+A rename of a directory is atomic and fails if the target has something in it: that is the commit, and why only one of
+two drivers gets through. So whoever reads TABLE as a directory of Parquet files (Spark, pyarrow, DuckDB) sees whole
+batches only. While `compact` puts a merged directory in and takes the others out, such a reader may see rows twice;
+`files` leaves out what a merged directory covers, and is exact at all times.
+
+It needs a filesystem with POSIX renames that driver and executors share.
+"""
+
+from __future__ import annotations
+
+import errno
+import uuid
+from collections.abc import Mapping
+
+import msgspec
+import pyarrow as pa
+
+from penstock.disk.interface import Disk, read_whole, replace_atomically
+from penstock.pipelines.core.ledger import Ledger, Standing, settled, standing
+from penstock.pipelines.core.names import STAGED, Attempt, Batches, checked_query
+from penstock.pipelines.core.refusal import PipelineRefused
+from penstock.pipelines.tables.merging import merge_files
+from penstock.pipelines.tables.schemas import schema_words
+from penstock.pipelines.tables.staging import Staging
+from penstock.pipelines.tables.table import SMALL_BYTES, Batch, Compacted, Outcome, WrittenFile
+
+_MANIFEST = "_manifest.json"
+_SCHEMA = "_table.json"
+_READY = "ready"
+# One manifest lists all files of a merged directory.
+_MOST_MERGED = 1000
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    files: tuple[WrittenFile, ...]
+    ledger: Ledger
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+
+class ParquetTable:
+    def __init__(self, root: str, schema: pa.Schema, disk: Disk) -> None:
+        """Makes the table if there is none; refuses one with another schema."""
+        self._root = root.rstrip("/")
+        self._disk = disk
+        self._staging = Staging(self._root, disk)
+        disk.make_directory(self._root)
+        words = schema_words(schema)
+        path = f"{self._root}/{_SCHEMA}"
+        if not disk.exists(path):
+            replace_atomically(disk, path, msgspec.json.encode(words))
+        elif (found := msgspec.json.decode(read_whole(disk, path))) != words:
+            raise PipelineRefused(
+                f"the table {self._root} has the columns {found}, not {words}: archive into another table"
+            )
+
+    def ledgers(self) -> Mapping[str, Ledger]:
+        newest: dict[str, Batches] = {}
+        for batches in self._shown():
+            if batches.query not in newest or newest[batches.query].last < batches.last:
+                newest[batches.query] = batches
+        return {query: self._manifest(batches).ledger for query, batches in newest.items()}
+
+    def stage(self, attempt: Attempt) -> str:
+        checked_query(attempt.query)
+        return self._staging.make(attempt)
+
+    def commit(self, batch: Batch) -> Outcome:
+        attempt = batch.attempt
+        known = self.ledgers().get(attempt.query)
+        if standing(known, attempt.batch_id, attempt.attempt) is not Standing.MISSING:
+            self._staging.discard(attempt)
+            return Outcome.ALREADY
+        ledger = settled(known, attempt.batch_id, attempt.attempt, batch.ranges)
+        batches = Batches(attempt.query, attempt.batch_id, attempt.batch_id)
+        ready = self._ready(attempt, Manifest(tuple(batch.files), ledger))
+        shown = self._show(ready, batches)
+        # A merge may have covered the batch since the ledger was asked, and freed its name.
+        if shown and any(other.covers(batches) for other in self._directories() if other != batches):
+            self._remove(batches)
+            shown = False
+        self._staging.discard(attempt)
+        return Outcome.COMMITTED if shown else Outcome.ALREADY
+
+    def discard(self, query: str) -> None:
+        self._staging.discard_all(query)
+        shown = set(self._shown())
+        for batches in self._directories():
+            if batches not in shown:
+                self._remove(batches)
+
+    def files(self) -> list[str]:
+        return [
+            f"{self._root}/{batches.directory}/{_place(file)}"
+            for batches in self._shown()
+            for file in self._manifest(batches).files
+        ]
+
+    def compact(self) -> Compacted:
+        """Batches of one query that follow on each other, as long as they are small, become one directory.
+
+        By one process at a time: two could merge runs that overlap.
+        """
+        before = len(self.files())
+        for run in self._runs():
+            attempt = Attempt(run[0].query, run[-1].last, f"merge-{run[0].first}")
+            manifests = [self._manifest(batches) for batches in run]
+            stage = self._staging.make(attempt)
+            sources = [
+                (f"{self._root}/{batches.directory}/{_place(file)}", file.hour)
+                for batches, manifest in zip(run, manifests, strict=True)
+                for file in manifest.files
+            ]
+            merged = merge_files(sources, stage, self._disk)
+            manifest = Manifest(tuple(merged), manifests[-1].ledger)
+            if manifest.rows != sum(found.rows for found in manifests):
+                raise PipelineRefused(f"merging {run[0].directory} and others would lose rows: nothing was changed")
+            target = Batches(run[0].query, run[0].first, run[-1].last)
+            self._show(self._ready(attempt, manifest), target)
+            self._staging.discard(attempt)
+            for batches in run:
+                self._remove(batches)
+        return Compacted(before, len(self.files()))
+
+    def _runs(self) -> list[list[Batches]]:
+        runs: list[list[Batches]] = []
+        size_bytes = 0
+        for batches in self._shown():
+            added = sum(file.size_bytes for file in self._manifest(batches).files)
+            joins = bool(runs) and runs[-1][-1].query == batches.query and len(runs[-1]) < _MOST_MERGED
+            if joins and size_bytes + added <= SMALL_BYTES:
+                runs[-1].append(batches)
+                size_bytes += added
+            else:
+                runs.append([batches])
+                size_bytes = added
+        return [run for run in runs if len(run) > 1]
+
+    def _ready(self, attempt: Attempt, manifest: Manifest) -> str:
+        """A directory with the manifest and its files, durable, that only has to be renamed."""
+        stage = self._staging.path(attempt)
+        ready = f"{stage}/{_READY}"
+        self._disk.make_directory(ready)
+        for hour in sorted({file.hour for file in manifest.files}):
+            directory = f"{ready}/hour={hour}"
+            self._disk.make_directory(directory)
+            for file in manifest.files:
+                if file.hour == hour:
+                    self._disk.rename(f"{stage}/{file.name}", f"{directory}/{file.name}")
+            self._disk.sync_directory(directory)
+        replace_atomically(self._disk, f"{ready}/{_MANIFEST}", msgspec.json.encode(manifest))
+        return ready
+
+    def _show(self, ready: str, batches: Batches) -> bool:
+        """The commit. False if another has it already."""
+        try:
+            self._disk.rename(ready, f"{self._root}/{batches.directory}")
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            shown = False
+        else:
+            shown = True
+        # Also what another has shown counts from now on.
+        self._disk.sync_directory(self._root)
+        return shown
+
+    def _remove(self, batches: Batches) -> None:
+        """Out of readers' sight as a whole, then for good."""
+        hidden = f"{self._root}/{STAGED}/{uuid.uuid4().hex}"
+        self._disk.make_directory(f"{self._root}/{STAGED}", for_good=False)
+        try:
+            self._disk.rename(f"{self._root}/{batches.directory}", hidden)
+        except FileNotFoundError:
+            # Another removes it.
+            return
+        self._disk.sync_directory(self._root)
+        self._disk.remove_directory(hidden)
+
+    def _directories(self) -> list[Batches]:
+        names = self._disk.list_directory(self._root)
+        return [batches for name in names if (batches := Batches.parse(name)) is not None]
+
+    def _shown(self) -> list[Batches]:
+        """In order, without those that a merged one covers."""
+        shown: list[Batches] = []
+        # What covers comes before what it covers.
+        for found in sorted(self._directories(), key=lambda one: (one.query, one.first, -one.last)):
+            if not (shown and shown[-1].covers(found)):
+                shown.append(found)
+        return shown
+
+    def _manifest(self, batches: Batches) -> Manifest:
+        path = f"{self._root}/{batches.directory}/{_MANIFEST}"
+        try:
+            return msgspec.json.decode(read_whole(self._disk, path), type=Manifest)
+        except (FileNotFoundError, msgspec.DecodeError) as error:
+            raise PipelineRefused(f"{path} cannot be read ({error}): restore it from a copy of the table") from None
+
+
+def _place(file: WrittenFile) -> str:
+    return f"hour={file.hour}/{file.name}"
