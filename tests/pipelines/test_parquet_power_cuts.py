@@ -47,7 +47,7 @@ class MergedMeanwhile(DirectoryDisk):
         super().rename(source, target)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False), st.lists(st.integers(0, 700), min_size=1, max_size=4))
 def test_whole_batches_once(choose: Random, crashes: list[int]) -> None:
     """Four batches and two compactions, with power cuts in between; what was committed stays."""

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 import penstock
 
-COMMANDS = ("serve", "dev-cluster", "cluster", "topic", "group", "transaction", "log", "consume", "produce")
+COMMANDS = ("serve", "dev-cluster", "cluster", "topic", "group", "transaction", "log", "consume", "produce", "pipeline")
 
 
 class Commands(TyperGroup):

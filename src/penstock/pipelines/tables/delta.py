@@ -24,7 +24,6 @@ from penstock.disk.interface import Disk, read_whole, replace_atomically
 from penstock.pipelines.core.ledger import Ledger, Standing, settled, standing
 from penstock.pipelines.core.names import Attempt, checked_query
 from penstock.pipelines.core.refusal import PipelineRefused
-from penstock.pipelines.tables.schemas import schema_words
 from penstock.pipelines.tables.staging import Staging
 from penstock.pipelines.tables.table import Batch, Compacted, Outcome, WrittenFile
 
@@ -35,24 +34,33 @@ _MOST_TRIES = 20
 
 
 class DeltaLakeTable:
-    def __init__(self, root: str, schema: pa.Schema, disk: Disk, clock: Clock) -> None:
-        """Makes the table if there is none; refuses one with other columns."""
+    def __init__(self, root: str, schema: pa.Schema | None, disk: Disk, clock: Clock) -> None:
+        """Makes the table if there is none, and a schema is given; refuses one with other columns."""
         self._root = root.rstrip("/")
         self._disk = disk
         self._clock = clock
         self._staging = Staging(self._root, disk)
-        self._schema = schema.append(pa.field(_HOUR, pa.string()))
-        disk.make_directory(f"{self._root}/{_LEDGERS}")
-        try:
-            found = DeltaTable(self._root)
-        except TableNotFoundError:
-            DeltaTable.create(self._root, schema=self._schema, partition_by=[_HOUR], mode="ignore")
-            found = DeltaTable(self._root)
-        words, wanted = schema_words(pa.schema(found.schema().to_arrow())), schema_words(self._schema)
-        if words.keys() != wanted.keys() or found.metadata().partition_columns != [_HOUR]:
+        found = self._found(schema)
+        self._schema = pa.schema(found.schema().to_arrow())
+        wanted = {*schema.names, _HOUR} if schema is not None else set(self._schema.names)
+        if set(self._schema.names) != wanted or found.metadata().partition_columns != [_HOUR]:
             raise PipelineRefused(
-                f"the table {self._root} has the columns {words}, by hour, not {wanted}: archive into another table"
+                f"the table {self._root} has the columns {sorted(self._schema.names)} by "
+                f"{found.metadata().partition_columns}, not {sorted(wanted)} by hour: archive into another table"
             )
+        disk.make_directory(f"{self._root}/{_LEDGERS}")
+
+    def _found(self, schema: pa.Schema | None) -> DeltaTable:
+        try:
+            return DeltaTable(self._root)
+        except TableNotFoundError:
+            if schema is None:
+                raise PipelineRefused(
+                    f"there is no Delta table at {self._root}: archive a topic into it first"
+                ) from None
+        by_hour = schema.append(pa.field(_HOUR, pa.string()))
+        DeltaTable.create(self._root, schema=by_hour, partition_by=[_HOUR], mode="ignore")
+        return DeltaTable(self._root)
 
     def ledgers(self) -> Mapping[str, Ledger]:
         table = DeltaTable(self._root)

@@ -46,13 +46,18 @@ _MOST_TRIES = 20
 
 
 class IcebergTable:
-    def __init__(self, catalog: Catalog, name: str, schema: pa.Schema, disk: Disk) -> None:
-        """Makes the table if there is none; refuses one with other columns, or where executors cannot write."""
+    def __init__(self, catalog: Catalog, name: str, schema: pa.Schema | None, disk: Disk) -> None:
+        """Makes the table if there is none, and a schema is given; refuses one that does not fit."""
         self._catalog = catalog
         self._name = name
         self._disk = disk
-        table = self._made(schema)
-        found, wanted = {field.name for field in table.schema().fields}, set(schema.names)
+        if schema is not None:
+            self._make(schema)
+        elif not catalog.table_exists(name):
+            raise PipelineRefused(f"there is no Iceberg table {name}: archive a topic into it first")
+        table = self._load()
+        found = {field.name for field in table.schema().fields}
+        wanted = set(schema.names) if schema is not None else found
         if found != wanted:
             raise PipelineRefused(
                 f"the table {name} has the columns {sorted(found)}, not {sorted(wanted)}: archive into another table"
@@ -65,7 +70,7 @@ class IcebergTable:
         self._root = location.path.rstrip("/")
         self._staging = Staging(self._root, disk)
 
-    def _made(self, schema: pa.Schema) -> Loaded:
+    def _make(self, schema: pa.Schema) -> None:
         if not self._catalog.table_exists(self._name):
             self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
             try:
@@ -84,7 +89,6 @@ class IcebergTable:
         if wrong:
             with table.transaction() as change:
                 change.set_properties(wrong)
-        return self._load()
 
     def ledgers(self) -> Mapping[str, Ledger]:
         return {

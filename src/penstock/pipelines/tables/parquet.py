@@ -48,14 +48,18 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class ParquetTable:
-    def __init__(self, root: str, schema: pa.Schema, disk: Disk) -> None:
-        """Makes the table if there is none; refuses one with another schema."""
+    def __init__(self, root: str, schema: pa.Schema | None, disk: Disk) -> None:
+        """Makes the table if there is none, and a schema is given; refuses one with another schema."""
         self._root = root.rstrip("/")
         self._disk = disk
         self._staging = Staging(self._root, disk)
+        path = f"{self._root}/{_SCHEMA}"
+        if schema is None:
+            if not disk.exists(path):
+                raise PipelineRefused(f"there is no Parquet table at {self._root}: archive a topic into it first")
+            return
         disk.make_directory(self._root)
         words = schema_words(schema)
-        path = f"{self._root}/{_SCHEMA}"
         if not disk.exists(path):
             replace_atomically(disk, path, msgspec.json.encode(words))
         elif (found := msgspec.json.decode(read_whole(disk, path))) != words:
