@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTEST = [sys.executable, "-m", "pytest", "-p", "tools.areas"]
 # A directory that is not named here is taken for one that starts brokers.
 COMPUTING = [
-    *("bad_input", "broker", "config", "durability", "fuzz", "groups", "replication", "rpc"),
+    *("bad_input", "broker", "config", "durability", "fuzz", "groups", "pipelines", "replication", "rpc"),
     *("simulation", "storage", "transactions", "wire"),
 ]
 

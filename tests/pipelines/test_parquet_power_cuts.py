@@ -7,12 +7,15 @@ import os
 from collections.abc import Callable
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.disk.crash import CrashingDisk, PowerOff
+from tests.disk.power import PowerCutFile
 from tests.pipelines.table_driver import commit, offsets_in, parquet
 
 from penstock.pipelines.core.ledger import Range
+from penstock.pipelines.core.refusal import PipelineRefused
 
 
 class DirectoryDisk(CrashingDisk):
@@ -33,18 +36,25 @@ def _is_directory(disk: CrashingDisk, path: str) -> bool:
 
 
 class MergedMeanwhile(DirectoryDisk):
-    """Something happens right before the first rename to such a path."""
+    """Something happens right before such a file is first opened, or renamed to."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.at_rename_to = ""
+        self.before_path = ""
         self.meanwhile: Callable[[], object] | None = None
 
     def rename(self, source: str, target: str) -> None:
-        if self.meanwhile is not None and self.at_rename_to in target:
+        self._act(target)
+        super().rename(source, target)
+
+    def open(self, path: str, *, create: bool = False) -> PowerCutFile:
+        self._act(path)
+        return super().open(path, create=create)
+
+    def _act(self, path: str) -> None:
+        if self.meanwhile is not None and path.endswith(self.before_path):
             act, self.meanwhile = self.meanwhile, None
             act()
-        super().rename(source, target)
 
 
 @settings(max_examples=60, deadline=None)
@@ -88,7 +98,7 @@ def test_a_late_driver_after_a_merge() -> None:
     disk.make_directory("/lake")
     table = parquet("/lake", disk)
     commit(table, disk, 0, 0, 5)
-    disk.at_rename_to = "batch=q.0000000000000000001"
+    disk.before_path = "batch=q.0000000000000000001-0000000000000000001"
     disk.meanwhile = lambda: (commit(table, disk, 1, 5, 10), table.compact())
     commit(table, disk, 1, 5, 10)
     assert disk.meanwhile is None
@@ -96,3 +106,30 @@ def test_a_late_driver_after_a_merge() -> None:
     assert [name for name in disk.list_directory("/lake/table") if name.startswith("batch=")] == [
         "batch=q.0000000000000000000-0000000000000000001"
     ]
+
+
+def test_a_reader_during_a_merge() -> None:
+    """What it has listed is gone when it looks into it."""
+    disk = MergedMeanwhile()
+    disk.make_directory("/lake")
+    table = parquet("/lake", disk)
+    commit(table, disk, 0, 0, 5)
+    commit(table, disk, 1, 5, 10)
+    disk.before_path = "0000000000000000001/_manifest.json"
+    disk.meanwhile = table.compact
+    assert table.ledgers()["q"].batch_id == 1
+    assert disk.meanwhile is None
+
+
+def test_a_manifest_that_is_missing() -> None:
+    disk = DirectoryDisk()
+    disk.make_directory("/lake")
+    table = parquet("/lake", disk)
+    commit(table, disk, 0, 0, 5)
+    path = "/lake/table/batch=q.0000000000000000000-0000000000000000000/_manifest.json"
+    disk.replace(path, b"{")
+    with pytest.raises(PipelineRefused, match="cannot be read"):
+        table.ledgers()
+    disk.remove(path)
+    with pytest.raises(PipelineRefused, match="restore it"):
+        table.files()

@@ -2,66 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from penstock.cli.failure import fail
-from penstock.cli.output import Output, OutputOption, show_fields, show_rows
-from penstock.errors import PenstockError
 
-try:
-    from penstock.pipelines.core.refusal import PipelineRefused
-    from penstock.pipelines.core.target import WANTED, Target
-    from penstock.pipelines.tables.opening import compact_table, open_table
-except ImportError as missing:
-    fail(f"pipelines need {missing.name}, which is not installed", do="install it with: pip install 'penstock[spark]'")
-
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Move data between topics and tables, exactly once.",
-)
-
-TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help=WANTED)]
+_MODULES = {"run": "pipeline_run", "ranges": "pipeline_tables", "compact": "pipeline_tables"}
 
 
-@contextmanager
-def refusals_told() -> Iterator[None]:
-    try:
-        yield
-    except (PipelineRefused, PenstockError) as refusal:
-        fail(str(refusal))
-    except OSError as error:
-        fail(f"the table's files cannot be used: {error}")
+class PipelineCommands(TyperGroup):
+    """Loads them when they are asked for: Spark takes a while to import, and need not be installed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(_MODULES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in _MODULES:
+            return None
+        try:
+            module = import_module(f"penstock.cli.{_MODULES[cmd_name]}")
+        except ModuleNotFoundError as missing:
+            fail(f"pipelines need {missing.name}, which is not installed", do="install: pip install 'penstock[spark]'")
+        group: Any = typer.main.get_command(module.app)
+        if cmd_name == "run":
+            group.name = cmd_name
+            return group
+        return group.get_command(ctx, cmd_name)
 
 
-@app.command(epilog="Example: penstock pipeline ranges delta:/lake/orders --output json")
-def ranges(table: TableArgument, output: OutputOption = Output.TEXT) -> None:
-    """Show which offsets are in a table, and by which query's batch it is that far."""
-    with refusals_told():
-        ledgers = open_table(Target.parse(table)).ledgers()
-    rows = [
-        {
-            "topic": found.topic,
-            "partition": found.partition,
-            "start": found.start,
-            "end": found.end,
-            "query": query,
-            "batch": ledger.batch_id,
-        }
-        for query, ledger in sorted(ledgers.items())
-        for found in ledger.ranges
-    ]
-    show_rows(output, rows, ["topic", "partition", "start", "end", "query", "batch"])
+app = typer.Typer(cls=PipelineCommands, add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
 
-@app.command(epilog="Example: penstock pipeline compact parquet:/lake/orders")
-def compact(table: TableArgument, output: OutputOption = Output.TEXT) -> None:
-    """Merge a table's small files into larger ones."""
-    with refusals_told():
-        compacted = compact_table(Target.parse(table))
-    show_fields(output, {"table": table, **compacted._asdict()})
+@app.callback()
+def pipeline() -> None:
+    """Move data between topics and tables, exactly once."""

@@ -19,8 +19,13 @@ from penstock.disk.interface import Disk
 from penstock.pipelines.core import hours
 from penstock.pipelines.tables.disk_file import DiskFile
 from penstock.pipelines.tables.table import WrittenFile
+from penstock.units import MIB
 
 MOST_OPEN = 64
+# Spark brings rows in small batches, and a row group for each would make large files that are slow to read.
+_ROW_GROUP_BYTES = 8 * MIB
+# Of all open files together.
+_PENDING_BYTES = 64 * MIB
 TIMESTAMP = "timestamp"
 
 
@@ -54,15 +59,21 @@ class HourFiles:
         hour_of_row = pc.divide(begins.cast(pa.int64()), hours.HOUR_US)
         found = pc.unique(hour_of_row).to_pylist()
         for hour in found:
-            self._file(hour, rows.schema).write(rows if len(found) == 1 else rows.filter(pc.equal(hour_of_row, hour)))
+            chosen = rows if len(found) == 1 else rows.filter(pc.equal(hour_of_row, hour))
+            self._file(hour, rows.schema).add(chosen)
+        if sum(file.pending_bytes for file in self._open.values()) > _PENDING_BYTES:
+            for file in self._open.values():
+                file.flush()
 
     def _file(self, hour: int, schema: pa.Schema) -> _OneFile:
         file = self._open.pop(hour, None)
         if file is None:
             if len(self._open) >= MOST_OPEN:
                 oldest = self._open.pop(next(iter(self._open)))
-                self.written.append(oldest.finish())
-                oldest.close()
+                try:
+                    self.written.append(oldest.finish())
+                finally:
+                    oldest.close()
             file = _OneFile(self._directory, hours.label(hour), schema, self._disk)
         # Last in order, as the newest.
         self._open[hour] = file
@@ -74,15 +85,27 @@ class _OneFile:
         self._name = f"{uuid.uuid4().hex}.parquet"
         self._hour = hour
         self._rows = 0
+        self._pending: list[pa.RecordBatch] = []
+        self.pending_bytes = 0
         self._file = disk.open(f"{directory}/{self._name}", create=True)
         self._sink = DiskFile(self._file, writable=True)
         self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
 
-    def write(self, rows: pa.RecordBatch | pa.Table) -> None:
+    def add(self, rows: pa.RecordBatch) -> None:
         self._rows += rows.num_rows
-        self._writer.write(rows)
+        self._pending.append(rows)
+        self.pending_bytes += rows.nbytes
+        if self.pending_bytes > _ROW_GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._pending:
+            self._writer.write_table(pa.Table.from_batches(self._pending))
+        self._pending.clear()
+        self.pending_bytes = 0
 
     def finish(self) -> WrittenFile:
+        self.flush()
         self._writer.close()
         self._file.sync()
         return WrittenFile(self._name, self._hour, self._rows, self._file.size())

@@ -71,6 +71,14 @@ def settled(ledger: Ledger | None, batch_id: int, attempt: str, ranges: Iterable
     return Ledger(batch_id, attempt, _joined((*(ledger.ranges if ledger else ()), *ranges)))
 
 
+def check_apart(others: Iterable[Ledger], ranges: Iterable[Range]) -> None:
+    """Raises PipelineRefused if another query has put some of these offsets into the table."""
+    added = tuple(ranges)
+    partitions = {found[:2] for found in added}
+    for ledger in others:
+        _joined((*(found for found in ledger.ranges if found[:2] in partitions), *added))
+
+
 def ends(ledgers: Iterable[Ledger]) -> dict[tuple[str, int], int]:
     """Where all these queries together have got to, by topic and partition."""
     found: dict[tuple[str, int], int] = {}

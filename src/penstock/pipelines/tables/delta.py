@@ -108,6 +108,9 @@ class DeltaLakeTable:
             "commit all the time: stop some of them, and start again"
         )
 
+    def abandon(self, attempt: Attempt) -> None:
+        self._staging.discard(attempt)
+
     def discard(self, query: str) -> None:
         self._staging.discard_all(query)
 

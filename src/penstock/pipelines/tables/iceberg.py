@@ -10,8 +10,10 @@ commits an empty snapshot, because a change of properties alone checks for nobod
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from urllib.parse import urlparse
 
 import pyarrow as pa
@@ -38,6 +40,9 @@ from penstock.pipelines.tables.table import SMALL_BYTES, Batch, Compacted, Outco
 
 _LEDGER = "penstock.ledger."
 _OURS = "penstock-"
+# A query of this name would be taken for merges.
+_COMPACT = "compact"
+_FILE = re.compile(rf"{_OURS}([A-Za-z0-9_-]+)-(\d+)-[0-9a-f]{{32}}\.parquet")
 _PROPERTIES = {
     "commit.retry.num-retries": "0",
     "write.metadata.delete-after-commit.enabled": "true",
@@ -98,7 +103,8 @@ class IcebergTable:
         }
 
     def stage(self, attempt: Attempt) -> str:
-        checked_query(attempt.query)
+        if checked_query(attempt.query) == _COMPACT:
+            raise PipelineRefused(f"{_COMPACT} cannot name a query: choose another name")
         return self._staging.make(attempt)
 
     def commit(self, batch: Batch) -> Outcome:
@@ -131,6 +137,9 @@ class IcebergTable:
             "commit all the time: stop some of them, and start again"
         )
 
+    def abandon(self, attempt: Attempt) -> None:
+        self._staging.discard(attempt)
+
     def discard(self, query: str) -> None:
         self._staging.discard_all(query)
 
@@ -140,7 +149,8 @@ class IcebergTable:
     def compact(self) -> Compacted:
         """Small files of an hour become one, hour by hour; an hour that somebody else changes meanwhile is left alone.
 
-        Only files that this class wrote: others may have deletes, or columns of an earlier schema.
+        Only files that this class wrote: others may have deletes, or columns of an earlier schema. Those that no
+        snapshot refers to, and none ever will, are removed.
         """
         before = len(self.files())
         small: dict[str, list[DataFile]] = {}
@@ -151,14 +161,16 @@ class IcebergTable:
         for files in small.values():
             if len(files) > 1:
                 self._merge(files)
+        self._remove_unused()
         return Compacted(before, len(self.files()))
 
     def _merge(self, files: list[DataFile]) -> None:
-        attempt = Attempt("compact", 0, uuid.uuid4().hex)
+        table = self._load()
+        # Only on top of this snapshot it can be committed; if that is gone, it is known to be unused.
+        attempt = Attempt(_COMPACT, _snapshot_id(table), uuid.uuid4().hex)
         stage = self._staging.make(attempt)
         (merged,) = merge_files([(urlparse(file.file_path).path, "") for file in files], stage, self._disk)
         path = self._adopt(attempt, merged)
-        table = self._load()
         try:
             with table.transaction() as change, change.update_snapshot().overwrite() as overwrite:
                 for file in files:
@@ -168,6 +180,22 @@ class IcebergTable:
         except (CommitFailedException, ValidationException):
             self._disk.remove(urlparse(path).path)
         self._staging.discard(attempt)
+
+    def _remove_unused(self) -> None:
+        directory = f"{self._root}/data"
+        # In this order: what is committed after the look at the table was not there, or was not dead, before it.
+        names = self._disk.list_directory(directory) if self._disk.exists(directory) else []
+        table = self._load()
+        used = {urlparse(path).path for path in table.inspect.all_files().column("file_path").to_pylist()}
+        for name in names:
+            match = _FILE.fullmatch(name)
+            if match is None or f"{directory}/{name}" in used:
+                continue
+            query, number = match[1], int(match[2])
+            ledger = self._ledger(table, query)
+            passed = number != _snapshot_id(table) if query == _COMPACT else ledger and number <= ledger.batch_id
+            if passed:
+                self._disk.remove(f"{directory}/{name}")
 
     def _adopt(self, attempt: Attempt, file: WrittenFile) -> str:
         """Out of the stage, to its place. Nothing refers to it yet."""
@@ -181,7 +209,9 @@ class IcebergTable:
     def _ended(self, attempt: Attempt, found: Standing, paths: list[str] | None) -> Outcome:
         if found is Standing.TAKEN:
             for path in paths or ():
-                self._disk.remove(urlparse(path).path)
+                # Who merges may have found that nobody uses it.
+                with suppress(FileNotFoundError):
+                    self._disk.remove(urlparse(path).path)
         self._staging.discard(attempt)
         return Outcome.COMMITTED if found is Standing.OURS else Outcome.ALREADY
 
@@ -191,3 +221,8 @@ class IcebergTable:
 
     def _load(self) -> Loaded:
         return self._catalog.load_table(self._name)
+
+
+def _snapshot_id(table: Loaded) -> int:
+    snapshot = table.current_snapshot()
+    return snapshot.snapshot_id if snapshot is not None else 0

@@ -36,6 +36,8 @@ _SCHEMA = "_table.json"
 _READY = "ready"
 # One manifest lists all files of a merged directory.
 _MOST_MERGED = 1000
+# Each time a merge would have to begin and end in between.
+_MOST_LOOKS = 10
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -68,11 +70,10 @@ class ParquetTable:
             )
 
     def ledgers(self) -> Mapping[str, Ledger]:
-        newest: dict[str, Batches] = {}
-        for batches in self._shown():
-            if batches.query not in newest or newest[batches.query].last < batches.last:
-                newest[batches.query] = batches
-        return {query: self._manifest(batches).ledger for query, batches in newest.items()}
+        newest: dict[str, Manifest] = {}
+        for batches, manifest in self._manifests(newest_only=True):
+            newest[batches.query] = manifest
+        return {query: manifest.ledger for query, manifest in newest.items()}
 
     def stage(self, attempt: Attempt) -> str:
         checked_query(attempt.query)
@@ -95,6 +96,9 @@ class ParquetTable:
         self._staging.discard(attempt)
         return Outcome.COMMITTED if shown else Outcome.ALREADY
 
+    def abandon(self, attempt: Attempt) -> None:
+        self._staging.discard(attempt)
+
     def discard(self, query: str) -> None:
         self._staging.discard_all(query)
         shown = set(self._shown())
@@ -105,8 +109,8 @@ class ParquetTable:
     def files(self) -> list[str]:
         return [
             f"{self._root}/{batches.directory}/{_place(file)}"
-            for batches in self._shown()
-            for file in self._manifest(batches).files
+            for batches, manifest in self._manifests()
+            for file in manifest.files
         ]
 
     def compact(self) -> Compacted:
@@ -116,36 +120,37 @@ class ParquetTable:
         """
         before = len(self.files())
         for run in self._runs():
-            attempt = Attempt(run[0].query, run[-1].last, f"merge-{run[0].first}")
-            manifests = [self._manifest(batches) for batches in run]
-            stage = self._staging.make(attempt)
-            sources = [
-                (f"{self._root}/{batches.directory}/{_place(file)}", file.hour)
-                for batches, manifest in zip(run, manifests, strict=True)
-                for file in manifest.files
-            ]
-            merged = merge_files(sources, stage, self._disk)
-            manifest = Manifest(tuple(merged), manifests[-1].ledger)
-            if manifest.rows != sum(found.rows for found in manifests):
-                raise PipelineRefused(f"merging {run[0].directory} and others would lose rows: nothing was changed")
-            target = Batches(run[0].query, run[0].first, run[-1].last)
-            self._show(self._ready(attempt, manifest), target)
-            self._staging.discard(attempt)
-            for batches in run:
-                self._remove(batches)
+            self._merge(run)
         return Compacted(before, len(self.files()))
 
-    def _runs(self) -> list[list[Batches]]:
-        runs: list[list[Batches]] = []
+    def _merge(self, run: list[tuple[Batches, Manifest]]) -> None:
+        (first, _), (last, newest) = run[0], run[-1]
+        attempt = Attempt(first.query, last.last, f"merge-{first.first}")
+        stage = self._staging.make(attempt)
+        sources = [
+            (f"{self._root}/{batches.directory}/{_place(file)}", file.hour)
+            for batches, manifest in run
+            for file in manifest.files
+        ]
+        merged = Manifest(tuple(merge_files(sources, stage, self._disk)), newest.ledger)
+        if merged.rows != sum(manifest.rows for _, manifest in run):
+            raise PipelineRefused(f"merging {first.directory} and others would lose rows: nothing was changed")
+        self._show(self._ready(attempt, merged), Batches(first.query, first.first, last.last))
+        self._staging.discard(attempt)
+        for batches, _ in run:
+            self._remove(batches)
+
+    def _runs(self) -> list[list[tuple[Batches, Manifest]]]:
+        runs: list[list[tuple[Batches, Manifest]]] = []
         size_bytes = 0
-        for batches in self._shown():
-            added = sum(file.size_bytes for file in self._manifest(batches).files)
-            joins = bool(runs) and runs[-1][-1].query == batches.query and len(runs[-1]) < _MOST_MERGED
+        for batches, manifest in self._manifests():
+            added = sum(file.size_bytes for file in manifest.files)
+            joins = bool(runs) and runs[-1][-1][0].query == batches.query and len(runs[-1]) < _MOST_MERGED
             if joins and size_bytes + added <= SMALL_BYTES:
-                runs[-1].append(batches)
+                runs[-1].append((batches, manifest))
                 size_bytes += added
             else:
-                runs.append([batches])
+                runs.append([(batches, manifest)])
                 size_bytes = added
         return [run for run in runs if len(run) > 1]
 
@@ -203,11 +208,24 @@ class ParquetTable:
                 shown.append(found)
         return shown
 
+    def _manifests(self, *, newest_only: bool = False) -> list[tuple[Batches, Manifest]]:
+        """In order; or only each query's last."""
+        for _ in range(_MOST_LOOKS):
+            shown = self._shown()
+            if newest_only:
+                shown = list({batches.query: batches for batches in shown}.values())
+            try:
+                return [(batches, self._manifest(batches)) for batches in shown]
+            except FileNotFoundError as error:
+                # A merge takes directories away when the merged one is there: so look again.
+                missing = error
+        raise PipelineRefused(f"{missing}: restore it from a copy of the table")
+
     def _manifest(self, batches: Batches) -> Manifest:
         path = f"{self._root}/{batches.directory}/{_MANIFEST}"
         try:
             return msgspec.json.decode(read_whole(self._disk, path), type=Manifest)
-        except (FileNotFoundError, msgspec.DecodeError) as error:
+        except msgspec.DecodeError as error:
             raise PipelineRefused(f"{path} cannot be read ({error}): restore it from a copy of the table") from None
 
 

@@ -68,6 +68,9 @@ class Table(Protocol):
         After an error the attempt is over; the batch may come again, in another.
         """
 
+    def abandon(self, attempt: Attempt) -> None:
+        """What this attempt has staged, if anything."""
+
     def discard(self, query: str) -> None:
         """What earlier attempts of the query left. One that still runs will fail, and changes nothing."""
 
