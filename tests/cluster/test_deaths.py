@@ -11,6 +11,8 @@ from tests.rpc.peer import Listener, Served, a_call, listening, on_loop
 from penstock.clock import SteppedClock
 from penstock.cluster.core.image import BrokerImage, Image
 from penstock.cluster.deaths import AGAIN_AFTER_MS, Deaths
+from penstock.later import Later
+from penstock.rpc.core.unanswered import How, Unanswered
 from penstock.rpc.peers import Peers, Purpose
 
 BROKER = 2
@@ -59,6 +61,49 @@ async def test_a_broker_whose_port_refuses_is_dead() -> None:
         assert here.image.doubted == {BROKER}, "until the controller has said so"
         here.image.put_brokers([BrokerImage(BROKER, "127.0.0.1", 9092, None, broker_epoch=EPOCH + 1)])
         assert here.image.doubted == set(), "another life"
+
+
+@on_loop
+async def test_a_broker_that_refuses_is_dead_also_if_no_connection_was_up() -> None:
+    """Whoever lost its connection before, for another reason, would never hear of it."""
+    async with world() as here:
+        async with listening() as listener:
+            here.peers.register(BROKER, listener.address)
+        here.peers.call(BROKER, Purpose.CONTROL, a_call(), 60_000)
+        await here.found()
+        assert here.dead == [(BROKER, EPOCH)]
+        again = here.peers.call(BROKER, Purpose.CONTROL, a_call(), 60_000)
+        here.clock.advance(10_000)
+        await again.wait()
+        assert here.dead == [(BROKER, EPOCH)], "it is known"
+
+
+class DyingPeers(Peers):
+    """The first probes meet a listener that is just going: it takes the connection and breaks it off."""
+
+    breaks_off = 2
+
+    def probe(self, node_id: int) -> Later[Unanswered | None]:
+        if self.breaks_off:
+            self.breaks_off -= 1
+            return Later.of(Unanswered(How.RESET, "broken off"))
+        return super().probe(node_id)
+
+
+@on_loop
+async def test_a_listener_that_breaks_off_is_asked_again() -> None:
+    async with world() as here:
+        here.peers = DyingPeers(here.clock, lambda *lost: here.deaths.lost(here.peers, *lost))
+        async with listening() as listener:
+            served = await here.connect(listener)
+        served.reset()
+        while here.peers.breaks_off:
+            here.clock.advance(AGAIN_AFTER_MS[1])
+            await asyncio.sleep(0.001)
+        assert here.dead == []
+        here.clock.advance(AGAIN_AFTER_MS[1])
+        await here.found()
+        assert here.dead == [(BROKER, EPOCH)]
 
 
 @on_loop

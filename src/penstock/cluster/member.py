@@ -59,8 +59,8 @@ class Member:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._unwatch: list[Callable[[], None]] = []
-        # By evidence: this term is over although its session is not.
-        self._dead_incumbent: Incumbent | None = None
+        # By evidence, the newest epoch in which each broker was found dead, although its session may not be over.
+        self._found_dead: dict[int, int] = {}
         self._incumbent: Incumbent | None = None
         self.controller: ActiveController | None = None
         self._when_session: list[Callable[[bool], None]] = []
@@ -116,12 +116,10 @@ class Member:
             except (PenstockError, TimeoutError) as error:
                 logger.warning("controller.resign.failed", extra={"why": str(error)})
 
-    def controller_died(self, broker: int, broker_epoch: int) -> None:
-        """Evidence, never a time-out."""
-        incumbent = self._incumbent
-        if incumbent is not None and (incumbent.broker, incumbent.broker_epoch) == (broker, broker_epoch):
-            self._dead_incumbent = incumbent
-            self._changed.set()
+    def broker_died(self, broker: int, broker_epoch: int) -> None:
+        """Evidence, never a time-out. Whether it has the office is looked up then: this one may not know it yet."""
+        self._found_dead[broker] = broker_epoch
+        self._changed.set()
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.LOST:
@@ -209,10 +207,11 @@ class Member:
         if controller is not None and controller.is_over:
             self.controller = controller = None
         self._incumbent = await self._election.incumbent()
-        is_vacant = self._incumbent is None or self._incumbent == self._dead_incumbent
+        dead = self._incumbent if self._is_dead(self._incumbent) else None
+        is_vacant = self._incumbent is None or dead is not None
         is_mine = self._incumbent is not None and self._incumbent.broker == self._node_id
         if controller is None and (is_vacant or is_mine):
-            office = await self._election.attempt(self.broker_epoch, instead_of=self._dead_incumbent)
+            office = await self._election.attempt(self.broker_epoch, instead_of=dead)
             self._incumbent = await self._election.incumbent()
             if office is not None:
                 await self._begin_office(office)
@@ -224,6 +223,9 @@ class Member:
             self._metadata.take_controller(self._incumbent.broker)
         elif self._incumbent is None:
             self._metadata.take_controller(NO_LEADER)
+
+    def _is_dead(self, incumbent: Incumbent | None) -> bool:
+        return incumbent is not None and self._found_dead.get(incumbent.broker) == incumbent.broker_epoch
 
     async def _begin_office(self, office: Office) -> None:
         logger.info("controller.begins", extra={"controller_epoch": office.epoch})

@@ -221,7 +221,7 @@ class ClusterNode:
     def _dead(self, node_id: int, broker_epoch: int) -> None:
         if (controller := self.controller) is not None:
             controller.tell(BrokerFoundDead(node_id, broker_epoch))
-        self.member.controller_died(node_id, broker_epoch)
+        self.member.broker_died(node_id, broker_epoch)
 
     def _alive(self, node_id: int) -> None:
         """A connection that ended for other reasons, such as idleness: the next one's end must say something too."""

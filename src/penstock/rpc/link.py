@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 class Link:
     def __init__(self, address: Address, clock: Clock, when_lost: Callable[[Unanswered], None]) -> None:
-        """`when_lost`: the peer, or the network, has ended a connection that was up."""
+        """`when_lost`: the peer, or the network, has ended a connection that was up, or the peer has refused one."""
         self._address = address
         self._clock = clock
         self._when_lost = when_lost
@@ -55,5 +55,5 @@ class Link:
         self._connection = None
         if connection.has_answered:
             self._backoff.proven()
-        if connection.was_up and why.how is not How.STOPPED:
+        if why.how is How.REFUSED or (connection.was_up and why.how is not How.STOPPED):
             self._when_lost(why)

@@ -38,10 +38,11 @@ WhenLost = Callable[[int, Purpose, Unanswered], None]
 
 
 class Peers:
-    """`when_lost` hears of each connection that was up and ended without our doing, before those who wait on it.
+    """`when_lost` hears of each connection that was up and ended without our doing, before those who wait on it, and
 
-    That a broker is dead is shown by such an end with RESET or CLOSED and a `probe` right after it that is REFUSED. A
-    process that is killed closes its connections either way, and so does one that stops or finds them idle.
+    of each that was REFUSED. That a broker is dead is shown by such an end with RESET or CLOSED, or by that, and a
+    `probe` right after it that is REFUSED. A process that is killed closes its connections either way, and so does one
+    that stops or finds them idle.
     """
 
     def __init__(self, clock: Clock, when_lost: WhenLost) -> None:
