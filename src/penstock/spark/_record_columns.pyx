@@ -6,9 +6,10 @@ end of the record, every write has room before its batch is begun: a batch's dat
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
+
+from pyarrow import allocate_buffer
 
 from penstock.spark.column_buffers import MAX_DATA_BYTES, BinaryBuffers, ColumnBuffers, HeaderBuffers
 from penstock.spark.core import row_columns
@@ -29,38 +30,44 @@ cdef Py_ssize_t FIRST_BYTES = 4096
 
 
 cdef class _Memory:
-    """Grows by doubling, so that what is appended is moved a few times at most."""
+    """Of Arrow's own, which keeps what it gets back: new pages of the system would cost as much as filling them.
 
-    cdef bytearray owner
+    Grows by doubling; the next one starts as large as the last one became, because batches are alike.
+    """
+
+    cdef object owner
     cdef uint8_t* start
     cdef Py_ssize_t capacity
+    cdef Py_ssize_t first_bytes
 
     def __cinit__(self):
-        self.start_anew()
-
-    cdef int start_anew(self) except -1:
-        self.owner = PyByteArray_FromStringAndSize(NULL, FIRST_BYTES)
-        self.start = <uint8_t*>PyByteArray_AS_STRING(self.owner)
-        self.capacity = FIRST_BYTES
-        return 0
+        self.owner = None
+        self.start = NULL
+        self.capacity = 0
+        self.first_bytes = FIRST_BYTES
 
     cdef int need(self, Py_ssize_t size) except -1:
         if size > self.capacity:
-            size = max(size, 2 * self.capacity)
-            PyByteArray_Resize(self.owner, size)
-            self.start = <uint8_t*>PyByteArray_AS_STRING(self.owner)
+            size = max(size, 2 * self.capacity, self.first_bytes)
+            if self.owner is None:
+                self.owner = allocate_buffer(size, resizable=True)
+            else:
+                self.owner.resize(size)
+            self.start = <uint8_t*><size_t>self.owner.address
             self.capacity = size
         return 0
 
     cdef object give(self, Py_ssize_t size):
         """What was written; the memory is not ours any more."""
-        cdef bytearray owner = self.owner
-        self.start_anew()
-        if 2 * size < len(owner):
-            # Else half of what is held would be air.
-            PyByteArray_Resize(owner, size)
-            return owner
-        return memoryview(owner)[:size]
+        self.need(max(1, size))
+        owner = self.owner
+        # Else half of what is held would be air.
+        owner.resize(size, shrink_to_fit=2 * size < self.capacity)
+        self.first_bytes = max(FIRST_BYTES, size + size // 8)
+        self.owner = None
+        self.start = NULL
+        self.capacity = 0
+        return owner
 
 
 cdef class _Validity:
@@ -116,6 +123,7 @@ cdef class _Binary:
     cdef int start_anew(self) except -1:
         self.data_bytes = 0
         self.count = 0
+        self.ends.need(4)
         (<int32_t*>self.ends.start)[0] = 0
         return 0
 
@@ -170,11 +178,10 @@ cdef class RecordColumns:
         self.timestamps = _Memory()
         self.timestamp_types = _Memory()
         self.header_ends = _Memory()
-        self.header_rows = 0
         self.header_validity = _Validity()
         self.header_keys = _Binary()
         self.header_values = _Binary()
-        (<int32_t*>self.header_ends.start)[0] = 0
+        self.start_headers()
 
     @property
     def data_bytes(self):
@@ -344,9 +351,14 @@ cdef class RecordColumns:
             self.header_validity.give(self.rows), nulls, self.header_ends.give(4 * (self.rows + 1)), count,
             self.header_keys.give(), self.header_values.give()
         )
-        (<int32_t*>self.header_ends.start)[0] = 0
-        self.header_rows = 0
+        self.start_headers()
         return given
+
+    cdef int start_headers(self) except -1:
+        self.header_rows = 0
+        self.header_ends.need(4)
+        (<int32_t*>self.header_ends.start)[0] = 0
+        return 0
 
 
 cdef inline int64_t read_length(const uint8_t** at, const uint8_t* stop) except? -2:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-Memory = bytes | bytearray | memoryview
+import pyarrow as pa
+
+# Arrow's own from the kernel.
+Memory: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 
 # Arrow counts with 32 bits where a binary value starts.
 MAX_DATA_BYTES = 2**31 - 1

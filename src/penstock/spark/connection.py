@@ -27,6 +27,8 @@ from penstock.wire.schemas import api_name
 T = TypeVar("T")
 Answer = TypeVar("Answer", bound=Payload)
 
+# Metadata of a hundred thousand partitions: a pattern is compared with all topics that there are.
+MAX_ELEMENTS = 1_000_000
 # Longer than a lost first packet takes to be sent again.
 DIAL_TIMEOUT_MS = 5 * SECOND_MS
 
@@ -54,7 +56,7 @@ class Connection:
     def call(self, request: Payload, answer: type[Answer]) -> Call[Answer]:
         """ClientFailure if the broker does not speak this version. For one use."""
         self._check_version(type(request))
-        return call_of(request, answer, self._client_id)
+        return call_of(request, answer, self._client_id, MAX_ELEMENTS)
 
     def ask(self, request: Payload, answer: type[Answer], timeout_ms: int | None = None) -> Answer:
         return self.exchange(self.call(request, answer), timeout_ms)

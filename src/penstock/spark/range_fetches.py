@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
@@ -22,6 +23,10 @@ from penstock.spark.core.topics import Leader
 from penstock.wire.fetch_answer import FetchAnswer, PartitionAnswer, read_fetch_answer
 
 _NO_SESSION, _SESSION_NEVER = i32(0), i32(-1)
+# Where the offset lies in a request for one partition, from its end: before the last fetched epoch, the log start, the
+# most bytes, and five bytes that say that nothing else follows.
+_OFFSET_FROM_END = 8 + 4 + 8 + 4 + 5
+_OFFSET = struct.Struct(">q")
 
 
 class RangeFetches:
@@ -34,18 +39,22 @@ class RangeFetches:
         self._source: tuple[Connection, Leader] | None = None
         # From which offset on it was asked last, while the answer is on its way.
         self._asked: int | None = None
+        # A request to who answered last, in which only the offset changes from one to the next.
+        self._request = b""
 
     def ask_ahead(self, position: int) -> None:
         """Right after `fetch`, whose answer stays valid; what is fetched next is this. What goes wrong shows then."""
         assert self._source is not None
         assert self._asked is None
         with suppress(NoAnswer):
-            self._ask(*self._source, position)
+            self._ask(self._source[0], position)
 
     def leader(self) -> Leader:
         """Who is asked next. Raises TopicRecreated, TopicMissing, Again, NoAnswer."""
         if self._source is None:
-            self._source = self._find()
+            connection, leader = self._find()
+            self._request = self._packed(connection, leader)
+            self._source = connection, leader
         return self._source[1]
 
     def fetch(self, position: int) -> PartitionAnswer:
@@ -55,10 +64,10 @@ class RangeFetches:
         """
         self.leader()
         assert self._source is not None
-        connection, leader = self._source
+        connection, _ = self._source
         try:
             if self._asked is None:
-                self._ask(connection, leader, position)
+                self._ask(connection, position)
             assert self._asked == position
             self._asked = None
             return self._row(connection.receive(), connection)
@@ -77,8 +86,14 @@ class RangeFetches:
         self._check_same_topic(leader.topic_id)
         return self._cluster.connection_to(leader), leader
 
-    def _ask(self, connection: Connection, leader: Leader, position: int) -> None:
-        connection.send(self._call(connection, leader, position), self._timeout_ms)
+    def _ask(self, connection: Connection, position: int) -> None:
+        frame = bytearray(self._request)
+        _OFFSET.pack_into(frame, len(frame) - _OFFSET_FROM_END, position)
+        settings = self._settings
+        # The first batch comes whole, however large.
+        limit_bytes = settings.fetch_max_bytes + LARGEST_BATCH_BYTES + MAX_ANSWER_BYTES
+        call = Call(frame, True, read_fetch_answer, FetchAnswer.release, limit_bytes)
+        connection.send(call, settings.request_timeout_ms + settings.fetch_max_wait_ms)
         self._asked = position
 
     def close(self) -> None:
@@ -87,16 +102,12 @@ class RangeFetches:
             self._source[0].close()
         self._asked = None
 
-    @property
-    def _timeout_ms(self) -> int:
-        return self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms
-
-    def _call(self, connection: Connection, leader: Leader, position: int) -> Call[FetchAnswer]:
+    def _packed(self, connection: Connection, leader: Leader) -> bytes:
         settings = self._settings
         row = FetchPartition(
             partition=i32(self._wanted.partition),
             current_leader_epoch=i32(leader.leader_epoch),
-            fetch_offset=i64(position),
+            fetch_offset=i64(0),
             last_fetched_epoch=i32(-1),
             log_start_offset=i64(-1),
             partition_max_bytes=i32(settings.fetch_max_bytes),
@@ -114,10 +125,7 @@ class RangeFetches:
             forgotten_topics_data=(),
             rack_id="",
         )
-        call = connection.call(request, FetchResponse)
-        # The first batch comes whole, however large.
-        limit_bytes = settings.fetch_max_bytes + LARGEST_BATCH_BYTES + MAX_ANSWER_BYTES
-        return Call(call.frame, call.tagged_header, read_fetch_answer, FetchAnswer.release, limit_bytes)
+        return bytes(connection.call(request, FetchResponse).frame)
 
     def _row(self, answer: FetchAnswer, connection: Connection) -> PartitionAnswer:
         what = f"{connection.address} says of {self._wanted.topic_partition}"

@@ -41,21 +41,24 @@ def compression_name(compression: int) -> str:
     return _NAMES.get(compression, f"unknown ({compression})")
 
 
-def decompress(compression: int, data: memoryview, *, limit_bytes: int) -> bytearray | bytes:
-    """Raises PenstockError: RECORDS_TOO_LARGE, CORRUPT_RECORDS, UNSUPPORTED_COMPRESSION."""
+def decompress(compression: int, data: memoryview, *, limit_bytes: int, expected_bytes: int = 0) -> bytearray | bytes:
+    """Raises PenstockError: RECORDS_TOO_LARGE, CORRUPT_RECORDS, UNSUPPORTED_COMPRESSION.
+
+    If it is no more than `expected_bytes`, one run is enough.
+    """
     match compression:
         case 0:
             if len(data) > limit_bytes:
                 raise _too_large(compression, limit_bytes)
             return bytes(data)
         case 1:
-            return _grow(cramjam.gzip.decompress_into, compression, data, limit_bytes)
+            return _grow(cramjam.gzip.decompress_into, compression, data, limit_bytes, expected_bytes)
         case 2:
             return _decompress_snappy(data, limit_bytes)
         case 3:
-            return _grow(cramjam.lz4.decompress_into, compression, data, limit_bytes)
+            return _grow(cramjam.lz4.decompress_into, compression, data, limit_bytes, expected_bytes)
         case 4:
-            return _grow(cramjam.zstd.decompress_into, compression, data, limit_bytes)
+            return _grow(cramjam.zstd.decompress_into, compression, data, limit_bytes, expected_bytes)
         case _:
             raise _unsupported(compression)
 
@@ -79,8 +82,10 @@ def compress(compression: int, data: bytes | bytearray) -> bytes:
             raise _unsupported(compression)
 
 
-def _grow(decompress_into: _Decompress, compression: int, data: memoryview, limit_bytes: int) -> bytearray:
-    capacity = min(limit_bytes, max(_FIRST_BUFFER_BYTES, _FIRST_BUFFER_RATIO * len(data)))
+def _grow(
+    decompress_into: _Decompress, compression: int, data: memoryview, limit_bytes: int, expected_bytes: int
+) -> bytearray:
+    capacity = min(limit_bytes, max(_FIRST_BUFFER_BYTES, expected_bytes or _FIRST_BUFFER_RATIO * len(data)))
     while True:
         output = bytearray(capacity)
         try:

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from kio.static.protocol import Payload
 
 from penstock.units import MIB
-from penstock.wire.bounds import ElementBudget
+from penstock.wire.bounds import MAX_ELEMENTS, ElementBudget
 from penstock.wire.fetch import FetchRequest
 from penstock.wire.fetch_answer import FetchAnswer, read_fetch_answer
 from penstock.wire.fetch_request import NEWEST_PACKED, append_fetch_request
@@ -65,8 +65,13 @@ class Call(Generic[T]):
         _INT32.pack_into(self.frame, _ID_IN_REQUEST, correlation_id)
 
 
-def call_of(request: Payload, answer: type[Answer], client_id: bytes = _CLIENT_ID) -> Call[Answer]:
-    """Any API: kio's classes, or our own of the same shape; the two must belong together."""
+def call_of(
+    request: Payload, answer: type[Answer], client_id: bytes = _CLIENT_ID, max_elements: int = MAX_ELEMENTS
+) -> Call[Answer]:
+    """Any API: kio's classes, or our own of the same shape; the two must belong together.
+
+    An answer with more than `max_elements` rows, and rows of rows, is not believed.
+    """
     kind = type(request)
     if (kind.__api_key__, kind.__version__) != (answer.__api_key__, answer.__version__):
         raise ValueError(f"{answer.__qualname__} does not answer {kind.__qualname__}")
@@ -74,7 +79,7 @@ def call_of(request: Payload, answer: type[Answer], client_id: bytes = _CLIENT_I
     writer_for(kind, kind)(frame, request)
     _finish(frame)
     tagged_header = answer.__flexible__ and answer.__api_key__ != API_VERSIONS
-    return Call(frame, tagged_header, _reader(answer))
+    return Call(frame, tagged_header, _reader(answer, max_elements))
 
 
 def fetch_call(request: FetchRequest, largest_batch_bytes: int = LARGEST_BATCH_BYTES) -> Call[FetchAnswer]:
@@ -101,11 +106,11 @@ def private_call(
 
 
 @cache
-def _reader(answer: type[Answer]) -> Read[Answer]:
+def _reader(answer: type[Answer], max_elements: int) -> Read[Answer]:
     read: Any = reader_for(answer, answer)
 
     def read_answer(frame: memoryview, body_start: int) -> Answer:
-        value: Answer = read(bytes(frame[body_start:]), 0, ElementBudget())[0]
+        value: Answer = read(bytes(frame[body_start:]), 0, ElementBudget(max_elements))[0]
         return value
 
     return read_answer
