@@ -47,6 +47,6 @@ def record_columns(wanted: int) -> RecordColumns:
 def _warn_of_slowness() -> None:
     """Once per process: that it is slow shows nowhere else."""
     _logger.warning(
-        "records are decoded in Python, some fifty times slower than by the kernel, which was not built: install a C "
+        "records are decoded in Python, many times slower than by the kernel, which was not built: install a C "
         "compiler and Python's headers (gcc and python3-dev on Debian), then reinstall penstock"
     )
