@@ -16,45 +16,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-import msgspec
 from benchmarks.cases import FULL, QUICK, START, all_cases, selected
+from benchmarks.pages import write
 from benchmarks.peers.broker import Peer, PeerUnavailable
 from benchmarks.peers.kafka import Kafka
 from benchmarks.peers.penstock import Penstock
-from benchmarks.results import Measurement, Results
+from benchmarks.results import Results
 from benchmarks.run import Plan, Run
+from benchmarks.screen import FILE_WIDTH, Screen
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from benchmarks import plot, report
-
-ROOT = Path(__file__).resolve().parent
-# Tables need this much where there is no terminal to ask.
-_FILE_WIDTH = 160
-
-
-class Screen:
-    """A line per measurement and a bar; without a terminal, the lines alone."""
-
-    def __init__(self, console: Console, total: int) -> None:
-        self._console = console
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        self.progress = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console)
-        self._task = self.progress.add_task("starting", total=total)
-
-    def step(self, what: str) -> None:
-        self.progress.update(self._task, description=what)
-
-    def measured(self, measurement: Measurement) -> None:
-        named = [name for name in report.HEADLINES if name in measurement.metrics]
-        words = ", ".join(f"{report.number_words(measurement.metrics[name])} {name}" for name in named)
-        where = f"{measurement.durability}/{measurement.case}"
-        self._console.print(f"{where:36} {measurement.peer:9} round {measurement.round + 1}: {words}", highlight=False)
-        self.progress.advance(self._task)
-
-    def failed(self, why: str) -> None:
-        self._console.print(why, style="yellow", markup=False)
-        self.progress.advance(self._task)
+from benchmarks import report
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -91,22 +63,9 @@ def available_peers(wanted: str, console: Console) -> list[Peer]:
     return peers
 
 
-def write(results: Results, name: str, console: Console) -> None:
-    directory = ROOT / "results"
-    directory.mkdir(exist_ok=True)
-    texts = {
-        "json": msgspec.json.format(msgspec.json.encode(results), indent=1).decode() + "\n",
-        "md": report.markdown(results),
-        "svg": plot.svg(results),
-    }
-    for ending, text in texts.items():
-        (directory / f"{name}.{ending}").write_text(text)
-    console.print(f"written: benchmarks/results/{name}.json, .md, .svg")
-
-
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    console = Console(width=None if sys.stdout.isatty() else _FILE_WIDTH)
+    console = Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
     scale = QUICK if options.quick else FULL
     cases = selected(all_cases(scale), options.only)
     with_start = not options.only or any(START.startswith(word) for word in options.only)

@@ -9,21 +9,21 @@ from html import escape
 from benchmarks.report import Row, number_words, rows
 from benchmarks.results import Results
 from benchmarks.summary import Ratio
-from benchmarks.targets import TARGETS, Target
+from benchmarks.targets import BROKERS, Comparison, Target
 
 _WIDTH, _LABEL_WIDTH, _VALUE_WIDTH, _BAR_HEIGHT, _TOP = 1180, 380, 330, 18, 70
 _CHART_WIDTH = _WIDTH - _LABEL_WIDTH - _VALUE_WIDTH
 _TICKS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 # More is better for the first; less for the rest.
-_RATES = ("messages/s", "transactions/s")
+_RATES = ("messages/s", "transactions/s", "rows/s", "rows/s per core")
 _COSTS = (
     *("p50 ms", "p99 ms", "p99.9 ms", "broker CPU-s/GB", "broker CPU-ms/transaction", "peak RSS MB"),
-    "start to first ack s",
+    *("start to first ack s", "ms/micro-batch"),
 )
 _BETTER, _WORSE = "#2a7f62", "#b5483a"
 
 
-def svg(results: Results) -> str:
+def svg(results: Results, comparison: Comparison = BROKERS) -> str:
     """Only what both sides measured has a bar. The scale is logarithmic: twice as fast is as long as half."""
     shown = [(row, row.ratio) for row in rows(results) if row.metric in _RATES + _COSTS and row.ratio is not None]
     height = _TOP + _BAR_HEIGHT * len(shown) + 30
@@ -31,13 +31,13 @@ def svg(results: Results) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
         'font-family="sans-serif" font-size="11">',
         f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
-        _text(10, 20, "Penstock / Apache Kafka: ratio per workload", 'font-size="15" font-weight="bold"'),
+        _text(10, 20, f"{comparison.title}: ratio per workload", 'font-size="15" font-weight="bold"'),
         _text(10, 38, f"{results.command} · {results.date} · {results.machine.get('cores', '?')} cores"),
         _text(10, 54, "green: Penstock better, red: worse; black mark: target. Rates: right is better; costs: left."),
         *_axis(height),
     ]
     for number, (row, ratio) in enumerate(shown):
-        parts += _bar(row, ratio, _TOP + _BAR_HEIGHT * number)
+        parts += _bar(row, ratio, _TOP + _BAR_HEIGHT * number, comparison.targets)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -58,7 +58,7 @@ def _axis(height: int) -> list[str]:
     return parts
 
 
-def _bar(row: Row, ratio: Ratio, top: int) -> list[str]:
+def _bar(row: Row, ratio: Ratio, top: int, targets: Sequence[Target]) -> list[str]:
     base, end = position(1.0), position(ratio.value)
     better = ratio.value >= 1 if row.metric in _RATES else ratio.value <= 1
     middle = top + _BAR_HEIGHT - 6
@@ -70,7 +70,7 @@ def _bar(row: Row, ratio: Ratio, top: int) -> list[str]:
         f'height="{_BAR_HEIGHT - 6}" fill="{_BETTER if better else _WORSE}"/>',
         _text(_WIDTH - _VALUE_WIDTH + 10, middle, values),
     ]
-    for target in _targets_of(row, TARGETS):
+    for target in _targets_of(row, targets):
         x = position(target.bound)
         parts.append(
             f'<line x1="{x:.1f}" y1="{top + 1}" x2="{x:.1f}" y2="{top + _BAR_HEIGHT - 1}" '

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from benchmarks.ceilings import CEILING_WORDS
 from benchmarks.results import Results
 from benchmarks.summary import Ratio, Spread
-from benchmarks.targets import OURS, THEIRS, Verdict, verdicts
+from benchmarks.targets import BROKERS, OURS, THEIRS, Comparison, Verdict, verdicts
 from rich.console import Console
 from rich.table import Table
 
-_COLUMNS = ("workload", "metric", "Penstock", "Apache Kafka", "ratio")
 _TARGET_COLUMNS = ("workload", "metric", "Penstock", "beside", "ratio", "target", "verdict")
 # What a terminal shows; the files have every metric.
 HEADLINES = (
     *("messages/s", "transactions/s", "p50 ms", "p99 ms", "p99.9 ms", "broker CPU-s/GB", "broker CPU-ms/transaction"),
-    *("start to first ack s", "peak RSS MB"),
+    *("start to first ack s", "peak RSS MB", "rows/s", "rows/s per core", "ms/micro-batch"),
 )
 _STYLES = {"met": "green", "fell short": "red"}
 
@@ -50,8 +49,8 @@ def rows(results: Results) -> Iterator[Row]:
             yield Row(durability, case, metric, spreads[0], spreads[1], Ratio.of(ours, theirs))
 
 
-def markdown(results: Results) -> str:
-    lines = ["# Penstock beside Apache Kafka", "", f"Made by `{results.command}` on {results.date}.", ""]
+def markdown(results: Results, comparison: Comparison = BROKERS) -> str:
+    lines = [f"# {comparison.title}", "", f"Made by `{results.command}` on {results.date}.", ""]
     lines += [f"- {name}: {value}" for name, value in results.machine.items()]
     lines += [
         "",
@@ -61,23 +60,23 @@ def markdown(results: Results) -> str:
     lines += ["", "## Ceilings", ""]
     lines += _markdown_table(_ceiling_columns(results), _ceiling_cells(results))
     lines += ["", "## Targets", ""]
-    lines += _markdown_table(_TARGET_COLUMNS, [_verdict_cells(verdict) for verdict in verdicts(results)])
+    lines += _markdown_table(_TARGET_COLUMNS, _all_verdict_cells(results, comparison))
     every_row = list(rows(results))
     for durability, settings in results.settings.items():
         cells = [row.cells() for row in every_row if row.durability == durability]
         if cells:
             words = "; ".join(f"{peer}: {setting}" for peer, setting in settings.items())
-            lines += ["", f"## Durability `{durability}`", "", words, "", *_markdown_table(_COLUMNS, cells)]
+            lines += ["", f"## Durability `{durability}`", "", words, "", *_markdown_table(_columns(comparison), cells)]
     if results.failures:
         lines += ["", "## Not measured", "", *(f"- {' '.join(failure.split())}" for failure in results.failures)]
     return "\n".join(lines) + "\n"
 
 
-def show(results: Results, console: Console) -> None:
+def show(results: Results, console: Console, comparison: Comparison = BROKERS) -> None:
     every_row = [row for row in rows(results) if row.metric in HEADLINES]
     for durability, settings in results.settings.items():
         words = "; ".join(f"{peer}: {setting}" for peer, setting in settings.items())
-        table = _rich_table(f"{durability} ({words})", _COLUMNS)
+        table = _rich_table(f"{durability} ({words})", _columns(comparison))
         for row in every_row:
             if row.durability == durability:
                 table.add_row(*row.cells())
@@ -88,7 +87,7 @@ def show(results: Results, console: Console) -> None:
         table.add_row(*cells)
     console.print(table)
     table = _rich_table("targets", _TARGET_COLUMNS)
-    for verdict in verdicts(results):
+    for verdict in verdicts(results, comparison.targets):
         if verdict.ratio is not None:
             table.add_row(*_verdict_cells(verdict), style=_STYLES[verdict.words()])
     if table.row_count:
@@ -118,6 +117,14 @@ def number_words(value: float) -> str:
     if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
+
+
+def _columns(comparison: Comparison) -> tuple[str, ...]:
+    return ("workload", "metric", "Penstock", comparison.theirs, "ratio")
+
+
+def _all_verdict_cells(results: Results, comparison: Comparison) -> list[tuple[str, ...]]:
+    return [_verdict_cells(verdict) for verdict in verdicts(results, comparison.targets)]
 
 
 def _verdict_cells(verdict: Verdict) -> tuple[str, ...]:

@@ -107,7 +107,7 @@ class Run:
 
     def _measure_starts(self) -> None:
         for number in range(self._plan.rounds):
-            for peer in _in_turn(self._plan.peers, number):
+            for peer in in_turn(self._plan.peers, number):
                 self._watcher.step(f"round {number + 1}: {START} on {peer.name}")
                 home = self._plan.directory / f"{START}-{number}-{peer.name}"
                 home.mkdir()
@@ -144,7 +144,7 @@ class Run:
         self.results.ceilings[f"{when} {durability.value}"] = ceilings.measure(directory)
 
     def _measure(self, session: Session, case: Case, number: int, place: int) -> None:
-        for name in _in_turn(session.running(), number + place):
+        for name in in_turn(session.running(), number + place):
             self._watcher.step(f"round {number + 1}: {case.durability.value}/{case.name} on {name}")
             outcome = session.measure(name, case)
             if outcome is not None:
@@ -162,6 +162,6 @@ class Run:
         self._watcher.failed(why)
 
 
-def _in_turn(sides: Sequence[_Side], number: int) -> list[_Side]:
+def in_turn(sides: Sequence[_Side], number: int) -> list[_Side]:
     """Whoever went first goes second next time."""
     return list(sides) if number % 2 == 0 else list(reversed(sides))

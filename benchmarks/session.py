@@ -67,11 +67,11 @@ class Session:
             # Every broker leads one, so that all are warm.
             create_topic(cluster.address, _WARM_TOPIC, replicas, replicas)
             for job in warm_up(scale):
-                _generate(_aimed(job, cluster, _WARM_TOPIC))
+                generate(_aimed(job, cluster, _WARM_TOPIC))
             for case in cases:
                 create_topic(cluster.address, case.topic, case.partitions, replicas)
                 if case.fill is not None:
-                    _generate(_aimed(case.fill, cluster, case.topic))
+                    generate(_aimed(case.fill, cluster, case.topic))
         except (LoadFailed, KafkaException, PeerUnavailable) as problem:
             self._give_up(peer_name, f"could not be prepared: {problem}")
 
@@ -80,7 +80,7 @@ class Session:
         cluster = self._clusters[peer_name]
         settle()
         try:
-            return _generate(_aimed(case.job, cluster, case.topic))
+            return generate(_aimed(case.job, cluster, case.topic))
         except LoadFailed as problem:
             self._failed(f"{self._durability.value}/{case.name} on {peer_name}: {problem}")
         try:
@@ -117,7 +117,8 @@ def _aimed(job: Job, cluster: Cluster, topic: str) -> Job:
     )
 
 
-def _generate(job: Job) -> Outcome:
+def generate(job: Job) -> Outcome:
+    """The job in a process of its own. Raises LoadFailed."""
     command = [sys.executable, "-m", "benchmarks.load"]
     try:
         done = subprocess.run(

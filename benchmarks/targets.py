@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -77,9 +77,22 @@ TARGETS = (
 )
 
 
-def verdicts(results: Results) -> Iterator[Verdict]:
+@dataclass(frozen=True)
+class Comparison:
+    """Whom Penstock is put beside, and what is expected of it there."""
+
+    title: str
+    # How the other side is called on a page; in results it is `kafka` always.
+    theirs: str
+    targets: tuple[Target, ...]
+
+
+BROKERS = Comparison("Penstock beside Apache Kafka", "Apache Kafka", TARGETS)
+
+
+def verdicts(results: Results, targets: Sequence[Target] = TARGETS) -> Iterator[Verdict]:
     """Every target, for every case it names; a target of which no case was run appears once, as not measured."""
-    for target in TARGETS:
+    for target in targets:
         matching = [case for durability, case in results.cases() if target.applies_to(durability, case)]
         for case in matching or [target.cases]:
             yield Verdict(target, case, _ratio(results, target, case))

@@ -23,6 +23,10 @@ class ProcessStat:
         fields = text[text.rindex(")") + 2 :].split()
         return cls(parent_pid=int(fields[1]), cpu_ticks=sum(int(field) for field in fields[11:15]))
 
+    @property
+    def cpu_s(self) -> float:
+        return self.cpu_ticks / _TICKS_PER_S
+
 
 def parse_status_bytes(text: str, field: str) -> int:
     """A kB field of /proc/PID/status in bytes; a process that is ending has none and counts as 0."""

@@ -81,10 +81,14 @@ class Arrivals:
     def end_offsets(self) -> list[int]:
         return [self._asker.get_watermark_offsets(each, PATIENCE_S)[1] for each in self._partitions]
 
+    def so_far(self) -> int:
+        """In offsets: the markers of transactions count too."""
+        return sum(self.end_offsets()) - self._before
+
     def expect(self, count: int) -> None:
         """With acks=1 a reader may see a message a little later than its producer saw the acknowledgement."""
         deadline_s = time.monotonic() + _VISIBLE_S
-        while (arrived := sum(self.end_offsets()) - self._before) < count and time.monotonic() < deadline_s:
+        while (arrived := self.so_far()) < count and time.monotonic() < deadline_s:
             time.sleep(0.01)
         if arrived != count:
             raise LoadFailed(f"{count} messages were sent, {arrived} arrived in {self._topic}")
