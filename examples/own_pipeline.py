@@ -8,7 +8,6 @@ Records are JSON: {"page": "/cart", "ms": 231}. Run it again, and it adds what h
     DeltaTable("/tmp/slow").to_pyarrow_table()
 """
 
-# %% What it needs: a Spark session, a topic, a table.
 from __future__ import annotations
 
 import argparse
@@ -22,13 +21,6 @@ from penstock.pipelines.progress import BatchReport
 from penstock.pipelines.session import spark_session
 from penstock.pipelines.table_sink import TableSink
 from penstock.pipelines.topic_stream import TopicRun, beginnings, read_stream, run_into
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--bootstrap", default="127.0.0.1:9092")
-parser.add_argument("--topic", default="requests")
-parser.add_argument("--table", default="delta:/tmp/slow")
-parser.add_argument("--master", default="local[*]")
-given = parser.parse_args()
 
 # %% The columns of the table. One must be `timestamp`: the table is partitioned by its hour.
 SCHEMA = pa.schema(
@@ -59,12 +51,22 @@ def say(report: BatchReport) -> None:
 
 
 # %% From the topic, through that, into the table. With `every_s=60` in the run it would go on until it is stopped.
-run = TopicRun(
-    bootstrap=given.bootstrap,
-    topic=given.topic,
-    target=Target.parse(given.table),
-    starts=beginnings(given.bootstrap, given.topic),
-)
-with spark_session("slow pages", given.master, {}) as session:
-    sink = TableSink(session, run.target, SCHEMA, run.checkpoint_directory, run.starts, say)
-    run_into(sink, slow_pages(read_stream(session, run, sink.starts)), run)
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bootstrap", default="127.0.0.1:9092")
+    parser.add_argument("--topic", default="requests")
+    parser.add_argument("--table", default="delta:/tmp/slow")
+    given = parser.parse_args(arguments)
+    run = TopicRun(
+        bootstrap=given.bootstrap,
+        topic=given.topic,
+        target=Target.parse(given.table),
+        starts=beginnings(given.bootstrap, given.topic),
+    )
+    with spark_session("slow pages", "local[*]", {}) as session:
+        sink = TableSink(session, run.target, SCHEMA, run.checkpoint_directory, run.starts, say)
+        run_into(sink, slow_pages(read_stream(session, run, sink.starts)), run)
+
+
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import scale
 from tests.disk.crash import CrashingDisk, PowerOff
 from tests.disk.power import PowerCutFile
 from tests.pipelines.table_driver import commit, offsets_in, parquet
@@ -57,7 +58,7 @@ class MergedMeanwhile(DirectoryDisk):
             act()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scale.examples(30), deadline=None)
 @given(st.randoms(use_true_random=False), st.lists(st.integers(0, 700), min_size=1, max_size=4))
 def test_whole_batches_once(choose: Random, crashes: list[int]) -> None:
     """Four batches and two compactions, with power cuts in between; what was committed stays."""

@@ -25,7 +25,10 @@ class PipelineCommands(TyperGroup):
         try:
             module = import_module(f"penstock.cli.{_MODULES[cmd_name]}")
         except ModuleNotFoundError as missing:
-            fail(f"pipelines need {missing.name}, which is not installed", do="install: pip install 'penstock[spark]'")
+            fail(
+                f"pipelines need {str(missing.name).partition('.')[0]}, which is not installed",
+                do="install: pip install 'penstock[spark]'",
+            )
         group: Any = typer.main.get_command(module.app)
         if cmd_name == "run":
             group.name = cmd_name

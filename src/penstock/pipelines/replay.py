@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType
 
+from penstock.pipelines.core.own_options import OF_SINK, refuse_own
 from penstock.pipelines.core.refusal import PipelineRefused
 from penstock.pipelines.core.target import Target
 from penstock.pipelines.core.time_range import TimeRange
@@ -39,6 +40,7 @@ class ReplayRun:
 
 def replay(session: SparkSession, run: ReplayRun) -> int:
     """How many records were sent; 0 also if this replay had been done before and its records are in the topic."""
+    refuse_own(run.options, OF_SINK)
     session.dataSource.register(PenstockDataSource)
     files = [path for path in open_table(run.source).files() if run.times.may_hold(path)]
     if not files:

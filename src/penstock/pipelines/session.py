@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -25,10 +26,15 @@ _SETTINGS = {
 
 @contextmanager
 def spark_session(name: str, master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Stopped at the end, unless it was there before. `settings` win over the ones that pipelines have."""
+    """Stopped at the end; one that is active already is taken as it is. `settings` win over those of pipelines."""
     # Tasks run in the Python that has Penstock: the one that this command runs in.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    before = SparkSession.getActiveSession()
+    # It logs what goes wrong in a batch, with its traceback; the command says it in words.
+    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
     builder = SparkSession.builder.appName(f"penstock {name}").master(master)
     for key, value in {**_SETTINGS, **settings}.items():
         builder = builder.config(key, value)
@@ -41,5 +47,4 @@ def spark_session(name: str, master: str, settings: Mapping[str, str]) -> Iterat
     try:
         yield session
     finally:
-        if before is None:
-            session.stop()
+        session.stop()

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import PenstockError
@@ -32,6 +34,13 @@ from penstock.spark.core.topic_partition import TopicPartition
 
 # Small files cost readers more than merging them from time to time costs.
 COMPACT_EVERY = 100
+# By such words in an error Spark knows that a batch has ended because the query was stopped. It looks for them with a
+# regular expression that fills its stack if they are far apart, as they are in its own errors.
+_SPARKS_WORDS = "py4j.protocol.Py4JJavaError: An error occurred while calling it: java.lang.InterruptedException"
+
+
+class _Stopped(Exception):
+    pass
 
 
 class TableSink:
@@ -55,6 +64,7 @@ class TableSink:
         reached = ends(self._table.ledgers().values())
         self.starts = {partition: reached.get(partition, start) for partition, start in starts.items()}
         self._told = told
+        self._is_stopping = False
         # What a batch was refused for, in its own words: Spark wraps what it is told in many of its own.
         self.refusal: PipelineRefused | OSError | None = None
         self._discard_leftovers(self._table)
@@ -69,11 +79,19 @@ class TableSink:
         self._unreadable = open_table(self._target.unreadable, schema.append(reason))
         self._discard_leftovers(self._unreadable)
 
+    def stop(self) -> None:
+        """Before the query is stopped: what then happens to the batch at hand is no failure."""
+        self._is_stopping = True
+
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         try:
             self._take(rows, batch_id)
         except (PipelineRefused, OSError) as error:
             self.refusal = error
+            raise
+        except (Py4JError, PySparkException):
+            if self._is_stopping:
+                raise _Stopped(_SPARKS_WORDS) from None
             raise
 
     def _take(self, rows: DataFrame, batch_id: int) -> None:

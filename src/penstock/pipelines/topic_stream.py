@@ -10,6 +10,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.config.address import Address
+from penstock.pipelines.core.own_options import OF_SOURCE, refuse_own
 from penstock.pipelines.core.refusal import PipelineRefused
 from penstock.pipelines.core.target import Kind, Target
 from penstock.pipelines.table_sink import TableSink
@@ -59,6 +60,7 @@ def beginnings(bootstrap: str, topic: str) -> dict[TopicPartition, int]:
 
 def read_stream(session: SparkSession, run: TopicRun, starts: Mapping[TopicPartition, int]) -> DataFrame:
     """All columns. Only what transactions have committed: a table is for good."""
+    refuse_own(run.options, OF_SOURCE)
     session.dataSource.register(PenstockDataSource)
     offsets: dict[str, dict[str, int]] = {}
     for (topic, partition), start in starts.items():
@@ -75,9 +77,9 @@ def read_stream(session: SparkSession, run: TopicRun, starts: Mapping[TopicParti
     return session.readStream.format("penstock").options(**options).load()
 
 
-def run_into(sink: TableSink, rows: DataFrame, run: TopicRun, *, mode: str = "append") -> None:
+def run_into(sink: TableSink, rows: DataFrame, run: TopicRun) -> None:
     """Until it has ended, failed (PipelineRefused, OSError or Spark's error) or been interrupted."""
-    writer = rows.writeStream.foreachBatch(sink).outputMode(mode).option("checkpointLocation", sink.checkpoint)
+    writer = rows.writeStream.foreachBatch(sink).option("checkpointLocation", sink.checkpoint)
     if run.every_s is None:
         writer = writer.trigger(availableNow=True)
     else:
@@ -90,4 +92,5 @@ def run_into(sink: TableSink, rows: DataFrame, run: TopicRun, *, mode: str = "ap
             raise sink.refusal from None
         raise
     finally:
+        sink.stop()
         query.stop()

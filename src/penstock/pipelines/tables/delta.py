@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Mapping
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -40,32 +40,30 @@ class DeltaLakeTable:
         self._disk = disk
         self._clock = clock
         self._staging = Staging(self._root, disk)
-        found = self._found(schema)
-        self._schema = pa.schema(found.schema().to_arrow())
-        wanted = {*schema.names, _HOUR} if schema is not None else set(self._schema.names)
-        if set(self._schema.names) != wanted or found.metadata().partition_columns != [_HOUR]:
+        wanted = None if schema is None else Schema.from_arrow(schema.append(pa.field(_HOUR, pa.string())))
+        table = self._made(wanted)
+        if wanted not in (None, table.schema()) or table.metadata().partition_columns != [_HOUR]:
             raise PipelineRefused(
-                f"the table {self._root} has the columns {sorted(self._schema.names)} by "
-                f"{found.metadata().partition_columns}, not {sorted(wanted)} by hour: archive into another table"
+                f"the table {self._root} has the columns {table.schema().to_json()} by "
+                f"{table.metadata().partition_columns}, not those that come, by hour: archive into another table"
             )
+        self._schema = table.schema()
         disk.make_directory(f"{self._root}/{_LEDGERS}")
 
-    def _found(self, schema: pa.Schema | None) -> DeltaTable:
+    def _made(self, wanted: Schema | None) -> DeltaTable:
         try:
             return DeltaTable(self._root)
         except TableNotFoundError:
-            if schema is None:
+            if wanted is None:
                 raise PipelineRefused(
                     f"there is no Delta table at {self._root}: archive a topic into it first"
                 ) from None
-        by_hour = schema.append(pa.field(_HOUR, pa.string()))
-        DeltaTable.create(self._root, schema=by_hour, partition_by=[_HOUR], mode="ignore")
+        DeltaTable.create(self._root, schema=wanted, partition_by=[_HOUR], mode="ignore")
         return DeltaTable(self._root)
 
     def ledgers(self) -> Mapping[str, Ledger]:
-        table = DeltaTable(self._root)
         queries = {found.query for name in self._names() if (found := Attempt.parse(name)) is not None}
-        found_ledgers = {query: self._ledger(table, query) for query in sorted(queries)}
+        found_ledgers = {query: self._loaded(query)[1] for query in sorted(queries)}
         return {query: ledger for query, ledger in found_ledgers.items() if ledger is not None}
 
     def stage(self, attempt: Attempt) -> str:
@@ -76,8 +74,7 @@ class DeltaLakeTable:
         attempt = batch.attempt
         files: list[AddAction | RemoveAction] | None = None
         for _ in range(_MOST_TRIES):
-            table = DeltaTable(self._root)
-            known = self._ledger(table, attempt.query)
+            table, known = self._loaded(attempt.query)
             found = standing(known, attempt.batch_id, attempt.attempt)
             if found is not Standing.MISSING:
                 return self._ended(attempt, found, files)
@@ -142,15 +139,20 @@ class DeltaLakeTable:
         self._staging.discard(attempt)
         return Outcome.COMMITTED if found is Standing.OURS else Outcome.ALREADY
 
-    def _ledger(self, table: DeltaTable, query: str) -> Ledger | None:
-        batch_id, number = table.transaction_version(query), table.transaction_version(_pointer(query))
-        if batch_id is None or number is None:
-            return None
-        path = f"{self._root}/{_LEDGERS}/{Attempt(query, batch_id, str(number)).name}"
-        try:
-            return Ledger.decode(read_whole(self._disk, path), path)
-        except FileNotFoundError:
-            raise PipelineRefused(f"{path} is missing: restore it from a copy of the table") from None
+    def _loaded(self, query: str) -> tuple[DeltaTable, Ledger | None]:
+        """The table, and the query's ledger as of it."""
+        for _ in range(_MOST_TRIES):
+            table = DeltaTable(self._root)
+            batch_id, number = table.transaction_version(query), table.transaction_version(_pointer(query))
+            if batch_id is None or number is None:
+                return table, None
+            path = f"{self._root}/{_LEDGERS}/{Attempt(query, batch_id, str(number)).name}"
+            try:
+                return table, Ledger.decode(read_whole(self._disk, path), path)
+            except FileNotFoundError:
+                # Another has committed since, and removed what nothing points to any more.
+                continue
+        raise PipelineRefused(f"{path} is missing: restore it from a copy of the table")
 
     def _keep(self, attempt: Attempt, ledger: Ledger) -> int:
         number = uuid.uuid4().int >> 65
