@@ -106,7 +106,8 @@ def check_lives(events: Iterable[Event]) -> list[list[Event]]:
         lives.setdefault(event.life, []).append(event)
     for life in lives.values():
         values = [event.value for event in life]
-        assert [value["sequence"] for value in values] == list(range(len(values)))
+        sequences = [value["sequence"] for value in values]
+        assert sequences == list(range(len(values))), sequences
         assert [value["first"] for value in values] == [True] + [False] * (len(values) - 1)
         assert not any(value["last"] for value in values[:-1])
         for earlier, later in pairwise(values):
