@@ -19,6 +19,7 @@ from penstock.cli.core.position import WANTED, Anchor
 from penstock.cli.failure import EXIT_INTERRUPTED, fail, say
 from penstock.cli.offsets import partitions_of, position_argument, resolve
 from penstock.cli.output import Output, OutputOption, show_json
+from penstock.cli.pipeline_audit import run_audit
 from penstock.cli.progress import Meter
 from penstock.errors import PenstockError
 from penstock.pipelines.aggregate import Windows, aggregate
@@ -168,6 +169,9 @@ def run_replay(
         ):
             meter.add(replay(session, run), 0)
     _finish(_Summary(meter, {}), {"topic": topic, "id": run.replay_id}, output)
+
+
+app.command("audit", epilog="Example: penstock pipeline run audit --bootstrap broker-1:9092 --output json")(run_audit)
 
 
 @contextmanager

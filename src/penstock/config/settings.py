@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from penstock.config.audit import AuditSettings
 from penstock.config.consumer_groups import ConsumerGroupSettings
 from penstock.config.controller import ControllerSettings
 from penstock.config.coordination import CoordinationSettings
@@ -37,6 +38,7 @@ class Settings:
     consumer_groups: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
     transactions: TransactionSettings = field(default_factory=TransactionSettings)
     usage: UsageSettings = field(default_factory=UsageSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)
 
     def sections(self) -> Iterator[tuple[str, Section]]:

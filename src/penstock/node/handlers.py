@@ -12,6 +12,7 @@ from penstock.broker.apis.add_partitions_to_txn import AddPartitionsToTxn
 from penstock.broker.apis.alter_configs import AlterConfigs
 from penstock.broker.apis.alter_partition_reassignments import AlterPartitionReassignments
 from penstock.broker.apis.api_versions import ApiVersions
+from penstock.broker.apis.audit import Audit
 from penstock.broker.apis.consumer_group_describe import ConsumerGroupDescribe
 from penstock.broker.apis.consumer_group_heartbeat import ConsumerGroupHeartbeat
 from penstock.broker.apis.create_partitions import CreatePartitions
@@ -52,6 +53,7 @@ from penstock.broker.apis.sync_group import SyncGroup
 from penstock.broker.apis.txn_offset_commit import TxnOffsetCommit
 from penstock.broker.apis.unregister_broker import UnregisterBroker
 from penstock.broker.apis.write_txn_markers import WriteTxnMarkers
+from penstock.broker.audit_files import AuditFiles
 from penstock.broker.config_resources import ConfigResources
 from penstock.broker.config_rows import TopicConfigs
 from penstock.broker.current_leaders import CurrentLeaders
@@ -167,6 +169,7 @@ def _administration(parts: Parts, settings: Settings) -> Sequence[Handler]:
     image, topics, replicas = parts.image, parts.topics, parts.replicas
     topic_configs = TopicConfigs(settings.log, settings.topic_replication)
     sections = [section for _, section in settings.sections()]
+    files = AuditFiles(replicas, parts.pool, parts.clock, settings.audit.bytes_per_second)
     resources = ConfigResources(image, topics, parts.cluster.operations, topic_configs, sections)
     return [
         CreateTopics(topics, topic_configs),
@@ -185,4 +188,5 @@ def _administration(parts: Parts, settings: Settings) -> Sequence[Handler]:
         ElectLeaders(parts.cluster.operations),
         UnregisterBroker(parts.cluster.operations),
         Operator(parts.cluster.operating),
+        Audit(files, settings.audit.token),
     ]

@@ -21,8 +21,10 @@ PRIVATE = 30_000
 OPERATOR = 30_001
 # Between those who write exactly once in batches and their coordinator.
 QUERY = 30_002
+# Between audits and every broker.
+AUDIT = 30_003
 
-_OURS = {PRIVATE: "Private", OPERATOR: "Operator", QUERY: "Query"}
+_OURS = {PRIVATE: "Private", OPERATOR: "Operator", QUERY: "Query", AUDIT: "Audit"}
 
 
 def _versions() -> Mapping[int, tuple[int, int]]:

@@ -1,0 +1,157 @@
+"""From the logs of all replicas to what is to be read of each segment, and back to what the logs as a whole lack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from penstock.pipelines.core.audit_compare import Comparison, comparison_of
+from penstock.pipelines.core.audit_findings import LOSSES, Fault, Finding
+from penstock.pipelines.core.audit_segment import SegmentJob, SegmentReport
+from penstock.pipelines.core.audited_log import UNKNOWN, AuditedLog
+from penstock.storage.core.aborted import AbortedTransaction
+from penstock.wire.audit_messages import ListedSegment
+
+Name = tuple[str, int]
+# No segment spans more offsets, so a compacted log may have a larger gap between two of them.
+_MOST_OFFSETS = 2**31 - 1
+
+# Which transactions of the log were aborted, as its indexes say.
+AbortedOf = Callable[[AuditedLog], Sequence[AbortedTransaction]]
+
+
+def by_partition(logs: Iterable[AuditedLog]) -> dict[Name, list[AuditedLog]]:
+    found: dict[Name, list[AuditedLog]] = {}
+    for log in logs:
+        found.setdefault(log.name, []).append(log)
+    return found
+
+
+def comparisons_of(logs: Iterable[AuditedLog]) -> dict[Name, Comparison]:
+    found = {name: comparison_of(replicas) for name, replicas in by_partition(logs).items()}
+    return {name: comparison for name, comparison in found.items() if comparison is not None}
+
+
+def jobs_of(
+    logs: Sequence[AuditedLog],
+    sources: Mapping[str, int],
+    comparisons: Mapping[Name, Comparison],
+    aborted_of: AbortedOf,
+) -> list[SegmentJob]:
+    """One for each segment, so that neighbours are of different replicas: each has a disk and a limit of its own.
+
+    `sources`: by replica.
+    """
+    jobs = []
+    for log in logs:
+        comparison = comparisons.get(log.name)
+        aborted = aborted_of(log) if comparison is not None and comparison.by_key else ()
+        epochs = tuple(log.epochs().starts())
+        for segment in log.segments:
+            job = SegmentJob(
+                source=sources[log.replica],
+                replica=log.replica,
+                topic=log.topic,
+                topic_id=log.topic_id,
+                partition=log.partition,
+                truncations=log.truncations,
+                segment=segment,
+                is_served=log.is_served,
+                is_last=segment is log.segments[-1],
+                may_have_gaps=log.may_have_gaps,
+                start_offset=log.start_offset,
+                row=log.row_of(segment),
+                epochs=epochs,
+                vouched_offset=log.vouched_offset,
+                comparison=comparison,
+                aborted=tuple(row for row in aborted if _concerns(row, segment)),
+            )
+            jobs.append(job)
+    return sorted(jobs, key=lambda job: (job.topic, job.partition, job.segment.base_offset, job.replica))
+
+
+def _concerns(row: AbortedTransaction, segment: ListedSegment) -> bool:
+    is_before_end = segment.next_offset == UNKNOWN or row.first_offset < segment.next_offset
+    return is_before_end and row.last_offset >= segment.base_offset
+
+
+def log_findings(log: AuditedLog, reports: Sequence[SegmentReport]) -> list[Finding]:
+    """What no segment tells alone. `reports`: of all of this log's."""
+    found: list[Finding] = []
+
+    def find(fault: Fault, text: str, first_offset: int = -1, next_offset: int = -1) -> None:
+        found.append(Finding(log.topic, log.partition, log.replica, fault, text, "", first_offset, next_offset))
+
+    if log.failure is not None:
+        find(Fault.FAILED_LOG, log.failure)
+    ordered = sorted(reports, key=lambda report: report.base_offset)
+    _look_at_ends(log, ordered, find)
+    _look_at_transactions(log, ordered, find)
+    for before, after in pairwise(ordered):
+        missing = after.base_offset - before.next_offset
+        if missing < 0:
+            text = f"segment {before.base_offset} goes up to {before.next_offset}, where another one has begun"
+            find(Fault.OVERLAP, text, after.base_offset, before.next_offset)
+        elif missing and not log.may_have_gaps and not _is_told(before, after.base_offset):
+            text = f"they are between the segments {before.base_offset} and {after.base_offset}"
+            find(Fault.MISSING_OFFSETS, text, before.next_offset, after.base_offset)
+        if 0 <= after.first_epoch < before.last_epoch:
+            text = f"segment {after.base_offset} begins in leader epoch {after.first_epoch}, the one before it ends in"
+            find(Fault.LEADER_EPOCHS, f"{text} {before.last_epoch}", after.base_offset)
+    return found
+
+
+def _look_at_transactions(log: AuditedLog, ordered: Sequence[SegmentReport], find: Callable[..., None]) -> None:
+    """Whether those that are in more than one segment began where the index says."""
+    if log.may_have_gaps or any(report.damage for report in ordered):
+        return
+    begun: dict[int, int] = {}
+    for report in ordered:
+        for abort in report.spanning:
+            began = begun.get(abort.producer_id, abort.seen_offset)
+            # What began before the first segment is known to nobody.
+            if abort.said_offset != began and abort.said_offset >= ordered[0].base_offset:
+                text = (
+                    f"what was aborted at offset {abort.offset} begins at {began}, its index says {abort.said_offset}"
+                )
+                find(Fault.WRONG_TRANSACTION_INDEX, text, abort.offset)
+        for producer_id in report.ended:
+            begun.pop(producer_id, None)
+        begun = {**report.open, **begun}
+
+
+def _look_at_ends(log: AuditedLog, ordered: Sequence[SegmentReport], find: Callable[..., None]) -> None:
+    if not ordered:
+        if log.vouched_offset > log.start_offset:
+            find(Fault.MISSING_OFFSETS, "the log has no segment at all", log.start_offset, log.vouched_offset)
+        return
+    first, last = ordered[0], ordered[-1]
+    missing = first.base_offset - log.start_offset
+    if missing > 0 and not (log.may_have_gaps and missing > _MOST_OFFSETS):
+        text = "the log starts before its first segment"
+        find(Fault.MISSING_OFFSETS, text, log.start_offset, first.base_offset)
+    rows = () if log.checkpoint is None else log.checkpoint.segments
+    if not log.is_served and rows and not rows[-1].damage:
+        # A compacted log that was truncated may end behind its last batch.
+        vouched_end = rows[-1].next_offset
+        if last.next_offset < vouched_end and not _is_told(last, vouched_end):
+            text = "the checkpoint speaks of them, and they are not there"
+            find(Fault.MISSING_OFFSETS, text, max(last.next_offset, log.start_offset), vouched_end)
+
+
+def _is_told(report: SegmentReport, next_offset: int) -> bool:
+    """The segment itself has told that something is missing up to there."""
+    return any(after >= next_offset for _, after in report.damage)
+
+
+def difference(name: Name, replicas: Sequence[str], first_offset: int, next_offset: int, text: str) -> Finding:
+    topic, partition = name
+    return Finding(topic, partition, ", ".join(replicas), Fault.DIVERGED, text, "", first_offset, next_offset)
+
+
+def is_explained(findings: Iterable[Finding], first_offset: int, next_offset: int) -> bool:
+    """Whether a replica is known to lack something there: that is told already, and no wonder that they differ."""
+    return any(
+        finding.fault in LOSSES and finding.first_offset < next_offset and finding.next_offset > first_offset
+        for finding in findings
+    )
