@@ -12,7 +12,8 @@ from tests.simulation.planted import copy_product, hunt_planted, names, plant
 # Found within a few seeds; the others take longer.
 QUICK = ("acknowledge-before-replication", "acknowledge-before-sync", "joins-below-epoch-start")
 SEEDS = 40
-TORTURE_SEEDS = 2000
+# As many as the simulation itself is run with; most are found within a hundred.
+TORTURE_SEEDS = 10_000
 
 
 @pytest.mark.parametrize("name", QUICK)
