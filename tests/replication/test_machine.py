@@ -153,6 +153,13 @@ def test_a_parked_answer_comes_with_the_decision_that_releases_it_and_not_before
     alive(PowerCutDisk(), use)
 
 
+def drop_machine(node: World, runner: Runner) -> None:
+    """By a write for which there is no room: the next machine has to replay."""
+    node.disk.fill()
+    assert problem_of(runner.submit(Add(1))) is Problem.COORDINATOR_NOT_AVAILABLE
+    node.disk.make_room()
+
+
 def test_an_order_is_given_when_it_is_on_disk_and_never_by_a_machine_that_does_not_serve() -> None:
     async def life() -> None:
         orders: list[object] = []
@@ -167,9 +174,7 @@ def test_an_order_is_given_when_it_is_on_disk_and_never_by_a_machine_that_does_n
             node.disk.syncs_may_run.clear()
             second = runner.submit(AddAndTell(3))
             await whatever_needs_no_disk()
-            node.disk.fill()
-            assert problem_of(runner.submit(Add(1))) is Problem.COORDINATOR_NOT_AVAILABLE, "the machine is dropped"
-            node.disk.make_room()
+            drop_machine(node, runner)
             node.disk.syncs_may_run.set()
             assert await second.wait() == 5
             assert orders == [2], "the next machine knows what is to do"
@@ -184,9 +189,7 @@ def test_a_machine_serves_when_all_that_the_one_before_wrote_is_on_disk() -> Non
         node.disk.syncs_may_run.clear()
         first = runner.submit(AddAndTell(2))
         await whatever_needs_no_disk()
-        node.disk.fill()
-        assert problem_of(runner.submit(Add(1))) is Problem.COORDINATOR_NOT_AVAILABLE, "the machine is dropped"
-        node.disk.make_room()
+        drop_machine(node, runner)
         for _ in range(50):
             node.clock.advance(RELOAD_DELAY_MS)
             await asyncio.sleep(0.001)

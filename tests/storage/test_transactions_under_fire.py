@@ -281,3 +281,23 @@ class TransactionsUnderFire(TransactionalLog, RuleBasedStateMachine):
 
 TransactionsUnderFire.TestCase.settings = under_fire(max_examples=examples(60), steps=40)
 TestTransactionsUnderFire = TransactionsUnderFire.TestCase
+
+
+def test_an_index_goes_on_behind_what_a_power_cut_has_left_of_its_segment() -> None:
+    """Its blocks said that they cover more than that, so the next one did not count, and each start made it anew."""
+    log = TransactionsUnderFire()
+    abort = (1, False, 1)
+    log.begin(policy="delete")
+    log.write(turns=[(1, 1, 0, False)])
+    log.kill()
+    for count in (1, 3, 3):
+        log.end_some(ends=[abort] * count)
+    log.kill()
+    for count in (1, 3):
+        log.end_some(ends=[abort] * count)
+    log.write(turns=[(1, 1, 0, False), (1, 1, 0, False), (1, 2, 300, False)])
+    log.power_cut(seed=243502833)
+    log.new_coordinator(which=0)
+    log.damaged_index(kind="gone", part=0.0, which=0)
+    log.holds()
+    log.teardown()

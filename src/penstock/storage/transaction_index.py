@@ -30,10 +30,11 @@ class Place(Protocol):
 
 
 class SavedRows(NamedTuple):
-    """What a file is known to have: its first rows, and nothing behind them."""
+    """What a file is known to have: its first rows, and nothing behind them. `covers`: as its last block says."""
 
-    row_count: int
-    size_bytes: int
+    row_count: int = 0
+    size_bytes: int = 0
+    covers: int = 0
 
 
 class LoadedRows(NamedTuple):
@@ -64,15 +65,16 @@ class TransactionIndexes:
             if not places:
                 continue
             saved = before.get(segment.path)
-            if saved is None or saved.row_count > len(places):
-                # The log was truncated: its next checkpoint comes before anything is added.
-                saved = SavedRows(0, 0)
+            if saved is None or saved.row_count > len(places) or saved.covers > segment.size:
+                # The log was truncated, or cut by a crash: its next checkpoint comes before anything is added. Behind a
+                # block that covers more than the next one nothing counts.
+                saved = SavedRows()
             lacking = self.rows.at(range(places.start + saved.row_count, places.stop))
             if lacking:
                 content = pack_rows(lacking, segment.size)
                 path = segment.path + TRANSACTION_INDEX_SUFFIX
                 blocks.append(IndexBlock(path, saved.size_bytes, content, segment.size, must_sync=True))
-                saved = SavedRows(len(places), saved.size_bytes + len(content))
+                saved = SavedRows(len(places), saved.size_bytes + len(content), segment.size)
             self._saved[segment.path] = saved
         return blocks
 
@@ -98,4 +100,4 @@ def load_rows(disk: Disk, segment: Place, count: int, next_offset: int) -> Loade
     if len(rows) != count or not all(before < after for before, after in pairwise(lasts)):
         return None
     is_all = len(stored.rows) == count and stored.size == len(data)
-    return LoadedRows(rows, SavedRows(count, len(data)) if is_all else None)
+    return LoadedRows(rows, SavedRows(count, len(data), stored.covers) if is_all else None)

@@ -21,11 +21,9 @@ from penstock.groups.core.transaction_ends import TransactionEnds, TransactionOv
 from penstock.groups.core.transaction_events import TransactionEnded, TransactionEndedAnswer, TxnOffsetCommit
 from penstock.groups.core.volatile import Volatile
 
+# Of one partition's offset at a time. Whoever commits it writes that those before are void, in the same batch, and one
+# of a hundred megabytes no follower would get. A partition has one consumer, so more than two are rare.
 MOST_SENDERS = 8
-"""Of one partition's offset at a time. Whoever commits it writes that those before are void, in the same batch, and one
-
-of a hundred megabytes no follower would get. A partition has one consumer, so more than two are rare.
-"""
 
 
 def commit_in_transaction(

@@ -111,10 +111,14 @@ def pack_rows(rows: Iterable[AbortedTransaction], covers: int) -> bytes:
 
 
 class StoredRows(NamedTuple):
-    """Those of an index file up to the first block that is damaged, which begins at `size`."""
+    """Those of an index file up to the first block that is damaged, which begins at `size`; the last one before it says
+
+    how much of the segment it covers.
+    """
 
     rows: list[AbortedTransaction]
     size: int
+    covers: int
 
 
 def unpack_rows(data: bytes) -> StoredRows | None:
@@ -123,4 +127,4 @@ def unpack_rows(data: bytes) -> StoredRows | None:
     if any(len(payload) % _ROW.size for payload in blocks.payloads):
         return None
     rows = [AbortedTransaction(*row) for payload in blocks.payloads for row in _ROW.iter_unpack(payload)]
-    return StoredRows(rows, blocks.size)
+    return StoredRows(rows, blocks.size, blocks.covers)
