@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.cli.connection import DEFAULT_BOOTSTRAP, BootstrapOption, connect_admin
-from penstock.cli.connection import refusals_told as broker_refusals_told
-from penstock.cli.core.last_words import last_words
-from penstock.cli.core.position import WANTED, Anchor
-from penstock.cli.failure import EXIT_INTERRUPTED, fail, say
-from penstock.cli.offsets import partitions_of, position_argument, resolve
+from penstock.cli.core.position import Anchor
+from penstock.cli.failure import EXIT_INTERRUPTED, say
+from penstock.cli.offsets import position_argument
 from penstock.cli.output import Output, OutputOption, show_json
 from penstock.cli.pipeline_audit import run_audit
+from penstock.cli.pipeline_options import (
+    CheckpointOption,
+    ConfOption,
+    ContinuousOption,
+    EveryOption,
+    FromOption,
+    GroupOption,
+    MasterOption,
+    SetOption,
+    ToOption,
+    TopicArgument,
+    assignments,
+    starts_of,
+    told,
+)
+from penstock.cli.pipeline_usage import EXAMPLE, run_usage
 from penstock.cli.progress import Meter
-from penstock.errors import PenstockError
 from penstock.pipelines.aggregate import Windows, aggregate
 from penstock.pipelines.archive import archive
 from penstock.pipelines.core import target as tables
-from penstock.pipelines.core.refusal import PipelineRefused
 from penstock.pipelines.core.time_range import TimeRange
 from penstock.pipelines.progress import BatchReport, Told, Totals
 from penstock.pipelines.replay import ReplayRun, replay
 from penstock.pipelines.session import spark_session
 from penstock.pipelines.topic_stream import TopicRun
-from penstock.spark.core.topic_partition import TopicPartition
 
 app = typer.Typer(
     add_completion=False,
@@ -39,23 +49,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Run a pipeline until it is done, or with --continuous until it is stopped. Run again, it goes on.",
 )
-
-TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC")]
-ToOption = Annotated[str, typer.Option("--to", metavar="TABLE", help=tables.WANTED)]
-FromOption = Annotated[str, typer.Option("--from", help=f"Where the first run begins: {WANTED}")]
-MasterOption = Annotated[str, typer.Option(help="The Spark cluster: local[N], spark://HOST:PORT, yarn, k8s://…")]
-CheckpointOption = Annotated[
-    str | None, typer.Option(metavar="DIR", help="Spark's memory of how far it is. Within the table if left out.")
-]
-ContinuousOption = Annotated[bool, typer.Option("--continuous", help="Go on with what arrives, until stopped.")]
-EveryOption = Annotated[float, typer.Option(min=0.1, help="With --continuous: seconds from one batch to the next.")]
-GroupOption = Annotated[str | None, typer.Option(help="A consumer group that shows progress and lag.")]
-SetOption = Annotated[
-    list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="Of docs/spark.md; may be repeated.")
-]
-ConfOption = Annotated[
-    list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated.")
-]
 
 
 @app.command("archive", epilog="Example: penstock pipeline run archive orders --to delta:/lake/orders --continuous")
@@ -83,14 +76,14 @@ def run_archive(
             bootstrap=bootstrap,
             topic=topic,
             target=tables.Target.parse(to),
-            starts=_starts(bootstrap, topic, begin),
+            starts=starts_of(bootstrap, topic, begin),
             checkpoint=checkpoint,
             every_s=every if continuous else None,
             group=group,
-            options=_assignments("--option", options),
+            options=assignments("--option", options),
         )
         schema = _text_or_file(json_schema)
-        session = spark_session("archive", master, _assignments("--conf", conf))
+        session = spark_session("archive", master, assignments("--conf", conf))
         summary = _run("archived", session, lambda session, say_batch: archive(session, run, schema, say_batch))
     _finish(summary, {"topic": topic, "table": to}, output)
 
@@ -121,14 +114,14 @@ def run_aggregate(
             bootstrap=bootstrap,
             topic=topic,
             target=tables.Target.parse(to),
-            starts=_starts(bootstrap, topic, begin),
+            starts=starts_of(bootstrap, topic, begin),
             checkpoint=checkpoint,
             every_s=every if continuous else None,
             group=group,
-            options=_assignments("--option", options),
+            options=assignments("--option", options),
         )
         windows = Windows(length=window, late=late, key=by)
-        session = spark_session("aggregate", master, _assignments("--conf", conf))
+        session = spark_session("aggregate", master, assignments("--conf", conf))
         summary = _run("aggregated", session, lambda session, say_batch: aggregate(session, run, windows, say_batch))
     _finish(summary, {"topic": topic, "table": to}, output)
 
@@ -160,31 +153,19 @@ def run_replay(
             times=TimeRange(_moment_us(begin), _moment_us(end)),
             predicate=where,
             keep_partitions=keep_partitions,
-            options=_assignments("--option", options),
+            options=assignments("--option", options),
         )
         connect_admin(bootstrap)
         with (
             Meter("replayed") as meter,
-            spark_session("replay", master, _assignments("--conf", conf)) as session,
+            spark_session("replay", master, assignments("--conf", conf)) as session,
         ):
             meter.add(replay(session, run), 0)
     _finish(_Summary(meter, {}), {"topic": topic, "id": run.replay_id}, output)
 
 
 app.command("audit", epilog="Example: penstock pipeline run audit --bootstrap broker-1:9092 --output json")(run_audit)
-
-
-@contextmanager
-def told() -> Iterator[None]:
-    """Refusals in words, whoever refuses."""
-    try:
-        yield
-    except (PipelineRefused, PenstockError) as refusal:
-        fail(str(refusal))
-    except PySparkException as error:
-        fail(f"Spark gave up: {last_words(str(error))}", do="nothing half-written is left; run it again to go on")
-    except OSError as error:
-        fail(f"a file cannot be used: {error}", do="nothing half-written is left; run it again to go on")
+app.command("usage", epilog=EXAMPLE)(run_usage)
 
 
 class _Summary(NamedTuple):
@@ -221,26 +202,6 @@ def _finish(summary: _Summary, about: dict[str, str], output: Output) -> None:
         say(f"{meter.text()} ({', '.join(f'{name} {value}' for name, value in more.items())})")
     if summary.is_interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
-
-
-def _starts(bootstrap: str, topic: str, begin: str) -> dict[TopicPartition, int]:
-    position = position_argument(begin)
-    admin = connect_admin(bootstrap)
-    with broker_refusals_told(bootstrap):
-        partitions = partitions_of(admin, topic)
-        if not partitions:
-            fail(f"there is no topic {topic}", do="see the topics with: penstock topic list")
-        return {TopicPartition(*partition): start for partition, start in resolve(admin, partitions, position).items()}
-
-
-def _assignments(flag: str, given: list[str] | None) -> dict[str, str]:
-    found = {}
-    for text in given or ():
-        name, equals, value = text.partition("=")
-        if not (name and equals):
-            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=flag)
-        found[name] = value
-    return found
 
 
 def _text_or_file(text: str | None) -> str | None:
