@@ -97,6 +97,37 @@ def test_drivers_at_the_same_moment(make: Maker, tmp_path: Path) -> None:
     assert set(tables[0].ledgers()) == {"q", "other"}
 
 
+def test_of_two_queries_with_the_same_offsets_one_is_refused(make: Maker, tmp_path: Path) -> None:
+    """Two checkpoints for one table: somebody's mistake, which nobody would see in it."""
+    first, second = make(str(tmp_path), DISK), make(str(tmp_path), DISK)
+    mine, theirs = written(first, DISK, 0, 0, 10), written(second, DISK, 0, 5, 15, "other")
+    first.commit(mine)
+    with pytest.raises(PipelineRefused, match="offsets 5 to 9 of orders-0 are in the table already"):
+        second.commit(theirs)
+    assert offsets_in(first, DISK) == list(range(10))
+    assert set(second.ledgers()) == {"q"}
+
+
+def test_queries_with_the_same_offsets_at_the_same_moment(make: Maker, tmp_path: Path) -> None:
+    tables = [make(str(tmp_path), DISK) for _ in range(3)]
+    barrier = threading.Barrier(len(tables), timeout=30)
+
+    def drive(number: int) -> bool:
+        batch = written(tables[number], DISK, 0, 0, 10, f"q{number}")
+        barrier.wait()
+        try:
+            return tables[number].commit(batch) is Outcome.COMMITTED
+        except PipelineRefused:
+            return False
+
+    with ThreadPoolExecutor() as pool:
+        committed = list(pool.map(drive, range(len(tables))))
+    # None is possible where each sees the other: then they come again, one after another.
+    assert offsets_in(tables[0], DISK) == [*range(10)] * committed.count(True)
+    assert committed.count(True) <= 1
+    assert len(tables[0].ledgers()) == committed.count(True)
+
+
 def test_files_that_no_task_told_of_are_not_in_it(make: Maker, tmp_path: Path) -> None:
     """A task failed, and its second attempt wrote the same rows."""
     table = make(str(tmp_path), DISK)

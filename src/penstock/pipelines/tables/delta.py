@@ -6,7 +6,8 @@ good, what else a commit can say goes with the history.
 
 delta-rs refuses a transaction that another has committed since the table was loaded, and nothing more: the same one
 again on a table that was loaded later is appended again. So the version is asked and the commit made on one and the
-same handle.
+same handle. All queries commit one more transaction, the same for all of them: so each sees the others' ledgers, and no
+two put the same offsets into the table.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from penstock.clock import Clock
 from penstock.disk.interface import Disk, read_whole, replace_atomically
-from penstock.pipelines.core.ledger import Ledger, Standing, settled, standing
+from penstock.pipelines.core.ledger import Ledger, Standing, check_apart, settled, standing
 from penstock.pipelines.core.names import Attempt, checked_query
 from penstock.pipelines.core.refusal import PipelineRefused
 from penstock.pipelines.tables.staging import Staging
@@ -29,6 +30,8 @@ from penstock.pipelines.tables.table import Batch, Compacted, Outcome, WrittenFi
 
 _HOUR = "hour"
 _LEDGERS = "_penstock"
+# No query has such a name.
+_ALL_QUERIES = "penstock/queries"
 # Another query's commits, or a compaction, may get in between; each time the ledger is asked anew.
 _MOST_TRIES = 20
 
@@ -62,9 +65,7 @@ class DeltaLakeTable:
         return DeltaTable(self._root)
 
     def ledgers(self) -> Mapping[str, Ledger]:
-        queries = {found.query for name in self._names() if (found := Attempt.parse(name)) is not None}
-        found_ledgers = {query: self._loaded(query)[1] for query in sorted(queries)}
-        return {query: ledger for query, ledger in found_ledgers.items() if ledger is not None}
+        return self._loaded()[1]
 
     def stage(self, attempt: Attempt) -> str:
         checked_query(attempt.query)
@@ -74,11 +75,13 @@ class DeltaLakeTable:
         attempt = batch.attempt
         files: list[AddAction | RemoveAction] | None = None
         for _ in range(_MOST_TRIES):
-            table, known = self._loaded(attempt.query)
+            table, ledgers = self._loaded(attempt.query)
+            known = ledgers.pop(attempt.query, None)
             found = standing(known, attempt.batch_id, attempt.attempt)
             if found is not Standing.MISSING:
                 return self._ended(attempt, found, files)
             ledger = settled(known, attempt.batch_id, attempt.attempt, batch.ranges)
+            check_apart(ledgers.values(), ledger.ranges)
             if files is None:
                 files = [self._adopt(attempt, file) for file in batch.files]
             number = self._keep(attempt, ledger)
@@ -92,6 +95,7 @@ class DeltaLakeTable:
                         app_transactions=[
                             Transaction(attempt.query, attempt.batch_id, None),
                             Transaction(_pointer(attempt.query), number, None),
+                            Transaction(_ALL_QUERIES, number, None),
                         ]
                     ),
                 )
@@ -139,20 +143,26 @@ class DeltaLakeTable:
         self._staging.discard(attempt)
         return Outcome.COMMITTED if found is Standing.OURS else Outcome.ALREADY
 
-    def _loaded(self, query: str) -> tuple[DeltaTable, Ledger | None]:
-        """The table, and the query's ledger as of it."""
+    def _loaded(self, *queries: str) -> tuple[DeltaTable, dict[str, Ledger]]:
+        """The table, and all ledgers as of it: of these queries, and of all that have left any."""
         for _ in range(_MOST_TRIES):
             table = DeltaTable(self._root)
-            batch_id, number = table.transaction_version(query), table.transaction_version(_pointer(query))
-            if batch_id is None or number is None:
-                return table, None
-            path = f"{self._root}/{_LEDGERS}/{Attempt(query, batch_id, str(number)).name}"
+            # In this order: whoever is in the table had left its ledger before.
+            left = {found.query for name in self._names() if (found := Attempt.parse(name)) is not None}
             try:
-                return table, Ledger.decode(read_whole(self._disk, path), path)
-            except FileNotFoundError:
+                found_ledgers = {query: self._ledger(table, query) for query in sorted(left.union(queries))}
+                return table, {query: ledger for query, ledger in found_ledgers.items() if ledger is not None}
+            except FileNotFoundError as error:
                 # Another has committed since, and removed what nothing points to any more.
-                continue
-        raise PipelineRefused(f"{path} is missing: restore it from a copy of the table")
+                missing = error
+        raise PipelineRefused(f"{missing}: restore it from a copy of the table")
+
+    def _ledger(self, table: DeltaTable, query: str) -> Ledger | None:
+        batch_id, number = table.transaction_version(query), table.transaction_version(_pointer(query))
+        if batch_id is None or number is None:
+            return None
+        path = f"{self._root}/{_LEDGERS}/{Attempt(query, batch_id, str(number)).name}"
+        return Ledger.decode(read_whole(self._disk, path), path)
 
     def _keep(self, attempt: Attempt, ledger: Ledger) -> int:
         number = uuid.uuid4().int >> 65

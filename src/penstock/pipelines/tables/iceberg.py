@@ -30,7 +30,7 @@ from pyiceberg.table import Table as Loaded
 from pyiceberg.transforms import HourTransform
 
 from penstock.disk.interface import Disk
-from penstock.pipelines.core.ledger import Ledger, Standing, settled, standing
+from penstock.pipelines.core.ledger import Ledger, Standing, check_apart, settled, standing
 from penstock.pipelines.core.names import Attempt, checked_query
 from penstock.pipelines.core.refusal import PipelineRefused
 from penstock.pipelines.hour_files import TIMESTAMP
@@ -96,11 +96,7 @@ class IcebergTable:
                 change.set_properties(wrong)
 
     def ledgers(self) -> Mapping[str, Ledger]:
-        return {
-            name.removeprefix(_LEDGER): Ledger.decode(text, name)
-            for name, text in self._load().properties.items()
-            if name.startswith(_LEDGER)
-        }
+        return self._ledgers(self._load())
 
     def stage(self, attempt: Attempt) -> str:
         if checked_query(attempt.query) == _COMPACT:
@@ -112,11 +108,13 @@ class IcebergTable:
         paths: list[str] | None = None
         for _ in range(_MOST_TRIES):
             table = self._load()
-            known = self._ledger(table, attempt.query)
+            ledgers = self._ledgers(table)
+            known = ledgers.pop(attempt.query, None)
             found = standing(known, attempt.batch_id, attempt.attempt)
             if found is not Standing.MISSING:
                 return self._ended(attempt, found, paths)
             ledger = settled(known, attempt.batch_id, attempt.attempt, batch.ranges)
+            check_apart(ledgers.values(), ledger.ranges)
             if paths is None:
                 paths = [self._adopt(attempt, file) for file in batch.files]
             try:
@@ -186,13 +184,14 @@ class IcebergTable:
         # In this order: what is committed after the look at the table was not there, or was not dead, before it.
         names = self._disk.list_directory(directory) if self._disk.exists(directory) else []
         table = self._load()
+        ledgers = self._ledgers(table)
         used = {urlparse(path).path for path in table.inspect.all_files().column("file_path").to_pylist()}
         for name in names:
             match = _FILE.fullmatch(name)
             if match is None or f"{directory}/{name}" in used:
                 continue
             query, number = match[1], int(match[2])
-            ledger = self._ledger(table, query)
+            ledger = ledgers.get(query)
             passed = number != _snapshot_id(table) if query == _COMPACT else ledger and number <= ledger.batch_id
             if passed:
                 self._disk.remove(f"{directory}/{name}")
@@ -215,9 +214,12 @@ class IcebergTable:
         self._staging.discard(attempt)
         return Outcome.COMMITTED if found is Standing.OURS else Outcome.ALREADY
 
-    def _ledger(self, table: Loaded, query: str) -> Ledger | None:
-        text = table.properties.get(_LEDGER + query)
-        return None if text is None else Ledger.decode(text, f"{self._name}, property {_LEDGER}{query}")
+    def _ledgers(self, table: Loaded) -> dict[str, Ledger]:
+        return {
+            name.removeprefix(_LEDGER): Ledger.decode(text, f"{self._name}, property {name}")
+            for name, text in table.properties.items()
+            if name.startswith(_LEDGER)
+        }
 
     def _load(self) -> Loaded:
         return self._catalog.load_table(self._name)

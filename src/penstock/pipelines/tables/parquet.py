@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import errno
 import uuid
-from collections.abc import Mapping
 
 import msgspec
 import pyarrow as pa
 
 from penstock.disk.interface import Disk, read_whole, replace_atomically
-from penstock.pipelines.core.ledger import Ledger, Standing, settled, standing
+from penstock.pipelines.core.ledger import Ledger, Standing, check_apart, settled, standing
 from penstock.pipelines.core.names import STAGED, Attempt, Batches, checked_query
 from penstock.pipelines.core.refusal import PipelineRefused
 from penstock.pipelines.tables.merging import merge_files
@@ -69,7 +68,7 @@ class ParquetTable:
                 f"the table {self._root} has the columns {found}, not {words}: archive into another table"
             )
 
-    def ledgers(self) -> Mapping[str, Ledger]:
+    def ledgers(self) -> dict[str, Ledger]:
         newest: dict[str, Manifest] = {}
         for batches, manifest in self._manifests(newest_only=True):
             newest[batches.query] = manifest
@@ -81,11 +80,13 @@ class ParquetTable:
 
     def commit(self, batch: Batch) -> Outcome:
         attempt = batch.attempt
-        known = self.ledgers().get(attempt.query)
+        others = self.ledgers()
+        known = others.pop(attempt.query, None)
         if standing(known, attempt.batch_id, attempt.attempt) is not Standing.MISSING:
             self._staging.discard(attempt)
             return Outcome.ALREADY
         ledger = settled(known, attempt.batch_id, attempt.attempt, batch.ranges)
+        check_apart(others.values(), ledger.ranges)
         batches = Batches(attempt.query, attempt.batch_id, attempt.batch_id)
         ready = self._ready(attempt, Manifest(tuple(batch.files), ledger))
         shown = self._show(ready, batches)
@@ -94,7 +95,23 @@ class ParquetTable:
             self._remove(batches)
             shown = False
         self._staging.discard(attempt)
-        return Outcome.COMMITTED if shown else Outcome.ALREADY
+        if not shown:
+            return Outcome.ALREADY
+        self._check_alone(batches, ledger)
+        return Outcome.COMMITTED
+
+    def _check_alone(self, batches: Batches, ledger: Ledger) -> None:
+        """Another query may have shown the same offsets since its ledger was asked: both look, so one takes them back.
+
+        If both do, neither has them, and whoever comes again first gets them.
+        """
+        others = self.ledgers()
+        others.pop(batches.query, None)
+        try:
+            check_apart(others.values(), ledger.ranges)
+        except PipelineRefused:
+            self._remove(batches)
+            raise
 
     def abandon(self, attempt: Attempt) -> None:
         self._staging.discard(attempt)

@@ -10,7 +10,7 @@ The walk of a batch:
 Whoever dies before that step leaves a stage, or files that nothing refers to; the batch comes again, from another
 attempt. Whoever dies after it finds the batch in the ledger. Two drivers with the same batch: both take the step, the
 format lets one through, and the other finds the batch in the ledger. A step that failed is never repeated blindly:
-the ledger is asked first.
+the ledger is asked first. Two queries with the same offsets, which is somebody's mistake: the second is refused.
 """
 
 from __future__ import annotations
