@@ -126,6 +126,16 @@ def test_a_replayed_batch_is_not_written_again() -> None:
     assert commit(runner, 5, written(runner, 5, "b"), run="b") == BatchAnswer(None)
 
 
+def test_who_repeats_an_old_batch_replaces_nobody() -> None:
+    """A job that is run once more for a version that is there, while the next version is being written."""
+    runner = started()
+    commit(runner, 4, written(runner, 4))
+    newer = written(runner, 5)
+    assert runner.ask(OpenAttempt(QUERY, "b", 4, TIMEOUT_MS), AttemptAnswer).is_committed
+    assert commit(runner, 4, run="b") == BatchAnswer(None, is_repeated=True)
+    assert commit(runner, 5, newer) == BatchAnswer(None)
+
+
 def test_of_two_runs_with_the_same_batch_one_wins() -> None:
     runner = started()
     first = [written(runner, 0, "a"), written(runner, 0, "a")]

@@ -29,13 +29,12 @@ def open_attempt(
     query = admitted(state, event, limits, draft.now_ms, once=event.once)
     if isinstance(query, Refused):
         return AttemptAnswer.refusing(query)
-    is_committed = event.batch_id <= query.batch_id
-    if is_committed:
-        answer = AttemptAnswer(None, is_committed=True)
-    else:
-        answer = _claim(state, event, limits, draft)
-        if answer.problem is not None or answer.needs_producer_id:
-            return answer
+    if event.batch_id <= query.batch_id:
+        # Whoever asks for an old batch has nothing to write, and replaces nobody: a newer one may be under way.
+        return AttemptAnswer(None, is_committed=True)
+    answer = _claim(state, event, limits, draft)
+    if answer.problem is not None or answer.needs_producer_id:
+        return answer
     if query is not state.queries.get(event.query):
         draft.write_query(event.query, query)
     return answer

@@ -25,8 +25,6 @@ def commit_batch(state: TransactionsState, event: CommitBatch, limits: Transacti
     if isinstance(query, Refused):
         return BatchAnswer.refusing(query)
     if event.batch_id <= query.batch_id:
-        if query is not state.queries.get(event.query):
-            draft.write_query(event.query, query)
         return _REPEATED
     found = _all_open(state, event, limits)
     if isinstance(found, Refused):

@@ -8,7 +8,9 @@ from penstock.transactions.core.transaction import Producer
 
 
 class OpenAttempt(Struct, frozen=True):
-    """A task is about to write a part of a batch. The first of a new run replaces the run before it.
+    """A task is about to write a part of a batch. The first of a new run, for a batch that is not committed, replaces
+
+    the run before it.
 
     `once`: as in `Query`. `fresh_producer_id`: as in InitProducerId.
     """
