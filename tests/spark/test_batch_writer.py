@@ -27,6 +27,14 @@ def save(node: TestNode, application: str, version: int, value: bytes, *, topic:
     writer.commit([writer.write(iter([rows]))])
 
 
+def test_applications_with_alike_names_are_not_each_other(spark_node: TestNode) -> None:
+    topic, other = new_topic(spark_node.bootstrap), new_topic(spark_node.bootstrap)
+    save(spark_node, f"app:{topic}", 7, b"by a column", topic=other, as_column=True)
+    save(spark_node, "app", 3, b"by an option", topic=topic, as_column=False)
+    save(spark_node, "app", 5, b"by a column", topic=topic, as_column=True)
+    assert values(spark_node.bootstrap, topic) == [b"by an option", b"by a column"]
+
+
 def test_a_version_that_is_repeated_does_not_stop_the_next_one(spark_node: TestNode) -> None:
     topic = new_topic(spark_node.bootstrap)
     save(spark_node, "job", 1, b"one", topic=topic, as_column=False)

@@ -48,5 +48,6 @@ def _batch_of(options: SinkOptions) -> QueryBatch:
     run = uuid4().hex
     if options.version is None:
         return QueryBatch(f"write:{run}", run, 0, once=True)
-    name = f"app:{options.version.application}"
-    return QueryBatch(name if options.topic is None else f"{name}:{options.topic}", run, options.version.number)
+    # A topic has no colon in its name, an application may: so no two of them are one query.
+    name = f"app:{options.topic or ''}:{options.version.application}"
+    return QueryBatch(name, run, options.version.number)
