@@ -16,6 +16,12 @@ def test_the_first_batch_begins_where_the_query_was_told_to() -> None:
     assert found == (Range("orders", 0, 3, 7),)
 
 
+def test_the_first_batch_done_again_begins_where_it_did_before() -> None:
+    """Whatever the query was told the second time."""
+    end = SourceOffset({A: 7, B: 5}, begins={A: 3, B: 5})
+    assert batch_ranges(None, end, {A: 7, B: 0}) == (Range("orders", 0, 3, 7),)
+
+
 def test_later_ones_where_the_one_before_ended() -> None:
     """And a partition that was not there then, at its beginning: wherever new queries would begin."""
     found = batch_ranges(SourceOffset({A: 7, B: 5}), SourceOffset({A: 7, B: 9, C: 2}), {A: 0, B: 0, C: 1})

@@ -65,9 +65,13 @@ class Query:
         end = json.dumps(self.reader.latestOffset(json.loads(start), limit or self.reader.getDefaultReadLimit()))
         if end == start:
             return None
-        partitions = self.reader.partitions(json.loads(start), json.loads(end))
+        found = self.read(json.loads(start), json.loads(end))
         self.checkpoint = end
-        return rows(self._source.streamReader(NARROW), partitions)
+        return found
+
+    def read(self, start: dict[str, Any], end: dict[str, Any]) -> list[Row]:
+        """What a batch has, or has again."""
+        return rows(self._source.streamReader(NARROW), self.reader.partitions(start, end))
 
     def offsets(self) -> dict[str, Any]:
         assert self.checkpoint is not None

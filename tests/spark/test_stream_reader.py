@@ -58,6 +58,21 @@ def test_a_stream_begins_at_the_end_unless_told_otherwise(spark_node: TestNode, 
     assert Query(spark_node, query.checkpoint, subscribe=topic).next_batch() == expected(0, 5, 10)
 
 
+def test_a_first_batch_that_is_done_again_has_the_same_rows(spark_node: TestNode, topic: str) -> None:
+    """Spark keeps its end. For its begin it asks again, when the end of the log is another one."""
+    reader = Query(spark_node, subscribe=topic).reader
+    start = reader.initialOffset()
+    append(spark_node, topic, 0)
+    end = json.loads(json.dumps(reader.latestOffset(start, reader.getDefaultReadLimit())))
+    reader.stop()
+    again = Query(spark_node, json.dumps(end), subscribe=topic)
+    # Once nothing has come since, once something has.
+    for _ in range(2):
+        assert again.read(again.reader.initialOffset(), end) == expected(0, 5, 10)
+        append(spark_node, topic, 0)
+    assert again.next_batch() == expected(0, 10, 20)
+
+
 def test_new_partitions_are_read_from_their_beginning(spark_node: TestNode, topic: str) -> None:
     query = Query(spark_node, subscribePattern=f"^{topic}$", maxOffsetsPerTrigger="4")
     assert query.next_batch() == []

@@ -45,11 +45,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_batch_s: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        """Spark records it with the first batch, and runs none as long as nothing is new.
+        """Spark runs no batch as long as nothing is new, and records nothing before it runs one.
 
         So that a stream which was begun at the end is begun there for good, what it returns is never the newest offset:
-        without ids it differs from what `latestOffset` will say, and an empty batch records it. The beginning of a log
-        needs none of that.
+        without ids it differs from what `latestOffset` will say, and the end of the first batch, empty or not, says
+        where it began. The beginning of a log needs none of that.
         """
         offset = self._driving().offsets.at(self._options.start, starting=True)
         is_fixed = self._options.start == Everywhere(EARLIEST)
@@ -90,7 +90,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = SourceOffset.of_document(start), SourceOffset.of_document(end)
         # What `latestOffset` has seen a moment ago; a batch that is done again comes without it.
         now = self._latest or offsets.topic_ids()
-        last = last.identified(now)
+        first, last = last.begun(first), last.identified(now)
         plan = plan_stream(first, last, offsets.earliest(without_begin(first, last)), now)
         for loss in plan.losses:
             if self._options.fail_on_data_loss:

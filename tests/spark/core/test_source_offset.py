@@ -28,6 +28,7 @@ def test_what_is_written_is_read_and_equal_offsets_are_equal_texts(
             {tp: rows[tp][0] for tp in names},
             {tp: rows[tp][1] for tp in names},
             {tp.topic: UUID(int=len(tp.topic)) for tp in names},
+            {tp: rows[tp][0] for tp in names if rows[tp][1] % 2},
         )
         for names in (list(rows), order)
     )
@@ -57,6 +58,14 @@ def test_an_election_alone_is_no_news() -> None:
     before = SourceOffset({A0: 5, A1: 7}, {A0: 1, A1: 1}, {"a": ONE})
     now = SourceOffset({A0: 5, A1: 8}, {A0: 2, A1: 2}, {"a": ONE})
     assert now.after(before) == SourceOffset({A0: 5, A1: 8}, {A0: 1, A1: 2}, {"a": ONE})
+
+
+def test_the_end_of_a_first_batch_says_where_it_began() -> None:
+    begun = SourceOffset({A0: 5, A1: 7})
+    end = SourceOffset({A0: 6, A1: 7, B0: 1}, {}, {"a": ONE, "b": TWO}).after(begun)
+    assert end.begun(SourceOffset({A0: 6, A1: 9, B0: 0})) == begun
+    later = SourceOffset({A0: 8, A1: 7, B0: 1}, {}, {"a": ONE, "b": TWO}).after(end)
+    assert later.begun(end) == end
 
 
 def test_a_topic_with_another_id_is_another_topic() -> None:
