@@ -53,7 +53,7 @@ def test_offsets_at_either_end_and_by_time(spark_node: TestNode, cluster: Cluste
     assert cluster.offsets({zero: 5000, one: 4500}) == {zero: None, one: FoundOffset(4, 0)}
     assert cluster.offsets({one: 10_001}) == {one: None}
     assert cluster.offsets({}) == {}
-    assert cluster.end_of_epoch(one, 0) == 10
+    assert cluster.epoch_ends({one: 0}) == {one: 10}
 
 
 def test_what_does_not_exist_is_said_at_once(spark_node: TestNode, cluster: Cluster) -> None:

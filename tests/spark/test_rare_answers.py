@@ -20,6 +20,8 @@ from kio.schema.offset_for_leader_epoch.v4.response import (
 )
 from kio.schema.types import TopicName
 from kio.static.primitive import i32, i64
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
 from tests.spark.fake_broker import (
     LIST_OFFSETS,
     METADATA,
@@ -35,7 +37,9 @@ from tests.spark.written import settings_for
 
 from penstock.spark.core.failures import ClientFailure, DataLoss, Unavailable
 from penstock.spark.core.offset_range import OffsetRange
+from penstock.spark.core.source_options import stream_options
 from penstock.spark.range_reader import RangeReader
+from penstock.spark.stream_reader import StreamReader
 from penstock.wire.fetch_response import FetchResponse
 from penstock.wire.records import Record, build_batch
 from penstock.wire.schemas import FETCH
@@ -72,9 +76,13 @@ def epoch_end(offset: int) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(throttle_time=NO_TIME, topics=(topic,))
 
 
-def listed_offset(offset: int) -> ListOffsetsResponse:
+def listed_offset(offset: int, leader_epoch: int = 3) -> ListOffsetsResponse:
     row = ListOffsetsPartitionResponse(
-        partition_index=i32(0), error_code=ErrorCode.none, timestamp=i64(-1), offset=i64(offset), leader_epoch=i32(3)
+        partition_index=i32(0),
+        error_code=ErrorCode.none,
+        timestamp=i64(-1),
+        offset=i64(offset),
+        leader_epoch=i32(leader_epoch),
     )
     topic = ListOffsetsTopicResponse(name=TopicName("orders"), partitions=(row,))
     return ListOffsetsResponse(throttle_time=NO_TIME, topics=(topic,))
@@ -139,6 +147,25 @@ def test_records_that_an_election_cut_off_are_a_loss() -> None:
         assert read(broker.bootstrap, OffsetRange("orders", TOPIC_ID, 0, 0, 5, leader_epoch=3)) == [
             b"%d" % at for at in range(5)
         ]
+
+
+def test_a_stream_does_not_pass_over_what_an_election_has_put_in_the_place_of_what_was_read() -> None:
+    """It has read five records; the leader of epoch 4 had three of them, and has six by now."""
+    answers = {LIST_OFFSETS: in_turn(listed_offset(6, 4)), OFFSET_FOR_LEADER_EPOCH: in_turn(epoch_end(3))}
+    start = {"orders": {"id": str(TOPIC_ID), "offsets": {"0": 5}, "leaderEpochs": {"0": 3}}}
+    with FakeBroker({METADATA: lambda _: metadata([broker.port], 0, 4), FETCH: by_offset, **answers}) as broker:
+        options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "orders"}
+        strict, lenient = (
+            StreamReader(stream_options({**options, "failOnDataLoss": word}), StructType().add("value", "binary"))
+            for word in ("true", "false")
+        )
+        end = strict.latestOffset(start, ReadAllAvailable())
+        with pytest.raises(DataLoss, match="orders-0 was read up to offset 5, and an election has cut it off at 3"):
+            strict.partitions(start, end)
+        (piece,) = lenient.partitions(start, end)
+        assert [value.as_py() for rows in lenient.read(piece) for value in rows["value"]] == [b"3", b"4", b"5"]
+        strict.stop()
+        lenient.stop()
 
 
 def test_an_election_in_mid_range_is_noticed() -> None:

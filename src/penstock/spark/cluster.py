@@ -92,18 +92,18 @@ class Cluster:
         self._patience.until_done(f"looking up offsets of {listed(at)}", attempt)
         return {partition: found[partition] for partition in at}
 
-    def end_of_epoch(self, partition: TopicPartition, leader_epoch: int) -> int:
+    def epoch_ends(self, leader_epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Behind the last record of that epoch or, if it has none, of the newest one before it; -1 if none is known."""
         ends: dict[TopicPartition, int] = {}
 
         def attempt() -> None:
             self.each_leader(
-                [partition],
-                lambda connection, rows: ends.update(offset_requests.epoch_ends(connection, rows, leader_epoch)),
+                leader_epochs.keys() - ends.keys(),
+                lambda connection, rows: ends.update(offset_requests.epoch_ends(connection, rows, leader_epochs)),
             )
 
-        self._patience.until_done(f"looking up the end of leader epoch {leader_epoch} in {partition}", attempt)
-        return ends[partition]
+        self._patience.until_done(f"looking up the ends of leader epochs in {listed(leader_epochs)}", attempt)
+        return ends
 
     # Groups
 

@@ -60,7 +60,7 @@ def list_offsets(
 
 
 def epoch_ends(
-    connection: Connection, rows: Mapping[TopicPartition, Leader], leader_epoch: int
+    connection: Connection, rows: Mapping[TopicPartition, Leader], leader_epochs: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """Raises Again or ClientFailure for the first that was refused."""
     topics = tuple(
@@ -70,7 +70,7 @@ def epoch_ends(
                 OffsetForLeaderPartition(
                     partition=i32(row.partition),
                     current_leader_epoch=i32(rows[row].leader_epoch),
-                    leader_epoch=i32(leader_epoch),
+                    leader_epoch=i32(leader_epochs[row]),
                 )
                 for row in partitions
             ),
@@ -83,7 +83,7 @@ def epoch_ends(
     for topic in answer.topics:
         for row in topic.partitions:
             partition = TopicPartition(str(topic.topic), row.partition)
-            check(row.error_code, f"end of leader epoch {leader_epoch} in {partition}", connection)
+            check(row.error_code, f"the end of a leader epoch in {partition}", connection)
             ends[partition] = row.end_offset
     _check_all_there(ends, rows, connection)
     return ends

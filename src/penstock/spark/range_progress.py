@@ -79,7 +79,8 @@ class RangeProgress:
         """A leader that did not have all records of the range may have been elected since it was planned."""
         if self._wanted.leader_epoch < 0 or leader_epoch <= self._whole_in_epoch:
             return
-        end = self._cluster.end_of_epoch(self._wanted.topic_partition, self._wanted.leader_epoch)
+        partition = self._wanted.topic_partition
+        end = self._cluster.epoch_ends({partition: self._wanted.leader_epoch})[partition]
         if 0 <= end < self._wanted.end:
             self._lose(max(end, self.position), self._wanted.end, "an election has cut them off")
         self._whole_in_epoch = leader_epoch

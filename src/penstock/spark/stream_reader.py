@@ -91,7 +91,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # What `latestOffset` has seen a moment ago; a batch that is done again comes without it.
         now = self._latest or offsets.topic_ids()
         first, last = last.begun(first), last.identified(now)
-        plan = plan_stream(first, last, offsets.earliest(without_begin(first, last)), now)
+        earliest, cut_off = offsets.earliest(without_begin(first, last)), offsets.cut_off(first, last)
+        plan = plan_stream(first, last, earliest, now, cut_off)
         for loss in plan.losses:
             if self._options.fail_on_data_loss:
                 raise DataLoss(LOSS_IS_AN_ERROR + loss)

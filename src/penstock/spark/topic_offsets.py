@@ -72,6 +72,19 @@ class TopicOffsets:
             return {}
         return self._tried(lambda: self._earliest(frozenset(partitions)))
 
+    def cut_off(self, start: SourceOffset, end: SourceOffset) -> dict[TopicPartition, int]:
+        """Where logs were cut below `start`, by elections since then: what they have behind that are other records."""
+        renewed = start.renewed_topics(end)
+        elected = {
+            tp: epoch
+            for tp, epoch in start.leader_epochs.items()
+            if end.leader_epochs.get(tp, -1) > epoch
+            and end.offsets.get(tp, 0) > start.offsets.get(tp, 0)
+            and tp.topic not in renewed
+        }
+        ends = self._cluster.epoch_ends(elected) if elected else {}
+        return {tp: offset for tp, offset in ends.items() if 0 <= offset < start.offsets.get(tp, 0)}
+
     def first_since(self, partitions: Collection[TopicPartition], moment_ms: int) -> dict[TopicPartition, int | None]:
         """The first record of each that is not older; None if all are."""
         return self._ask(dict.fromkeys(partitions, moment_ms), {})

@@ -62,6 +62,15 @@ def test_a_partition_that_is_gone() -> None:
     assert plan.losses == ("Partitions b-0 have been deleted.",)
 
 
+def test_a_log_that_was_cut_off_and_is_longer_by_now() -> None:
+    plan = plan_stream(offset({A0: 3, A1: 5}), offset({A0: 9, A1: 6}), {}, offset({}), {A0: 2})
+    assert plan.ranges == (piece(A0, 2, 9), piece(A1, 5, 6))
+    assert plan.losses == (
+        "Partition a-0 was read up to offset 3, and an election has cut it off at 2: what follows there are other "
+        "records.",
+    )
+
+
 def test_a_log_that_has_become_shorter() -> None:
     plan = planned(offset({A0: 3}), offset({A0: 2}), {})
     assert not plan.ranges

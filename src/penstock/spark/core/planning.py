@@ -39,12 +39,16 @@ def without_begin(start: SourceOffset, end: SourceOffset) -> frozenset[TopicPart
 
 
 def plan_stream(
-    start: SourceOffset, end: SourceOffset, earliest: Mapping[TopicPartition, int], now: SourceOffset
+    start: SourceOffset,
+    end: SourceOffset,
+    earliest: Mapping[TopicPartition, int],
+    now: SourceOffset,
+    cut_off: Mapping[TopicPartition, int] | None = None,
 ) -> Plan:
     """From `start` to `end`, which has the ids of all topics that there are.
 
     `earliest` has those partitions `without_begin` that are still there, `now` the ids that topics have by now: a batch
-    that is done again may be of topics that there are no more.
+    that is done again may be of topics that there are no more. `cut_off`: where elections have cut logs below `start`.
     """
     renewed = start.renewed_topics(end)
     fresh = without_begin(start, end)
@@ -59,7 +63,9 @@ def plan_stream(
             losses.append(f"Added partition {tp} starts from {earliest[tp]} instead of 0.")
     if deleted := start.offsets.keys() - end.offsets.keys():
         losses.append(f"Partitions {listed(deleted)} have been deleted.")
-    begins = {**start.offsets, **{tp: earliest[tp] for tp in fresh & earliest.keys()}}
+    cut = {tp: offset for tp, offset in (cut_off or {}).items() if tp not in fresh}
+    losses += [_cut_off(tp, start.offsets[tp], offset) for tp, offset in sorted(cut.items())]
+    begins = {**start.offsets, **cut, **{tp: earliest[tp] for tp in fresh & earliest.keys()}}
     for tp in sorted(end.offsets.keys() - missing):
         if end.offsets[tp] < begins[tp]:
             losses.append(
@@ -75,6 +81,13 @@ def _created_again(topic: str, before: SourceOffset, after: SourceOffset) -> str
     return (
         f"Topic {topic} has been deleted and created again: its id was {before.topic_ids[topic]} and is "
         f"{after.topic_ids[topic]}."
+    )
+
+
+def _cut_off(partition: TopicPartition, begin: int, end: int) -> str:
+    return (
+        f"Partition {partition} was read up to offset {begin}, and an election has cut it off at {end}: what follows "
+        "there are other records."
     )
 
 
