@@ -260,8 +260,8 @@ def test_a_node_that_nobody_uses_writes_nothing_and_one_that_is_idle_says_that_i
         eventually(lambda: len(read_events(running.bootstrap)) > 1, "and a second")
         (life,) = check_lives(read_events(running.bootstrap))
     assert life[0].value["to_ms"] - life[0].value["from_ms"] >= 5 * 60_000
-    # An interval ends at a round time, so that no hour has a part of one.
-    assert all(event.value["to_ms"] // 10_000 > event.value["from_ms"] // 10_000 for event in life)
+    # At a round time, so that no hour has a part of an interval.
+    assert all(event.value["to_ms"] % 10_000 == 0 for event in life)
 
 
 def test_an_event_that_is_sent_again_is_there_once_and_garbage_is_refused() -> None:

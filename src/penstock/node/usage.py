@@ -99,7 +99,7 @@ class UsageEmission:
         self._pending += self._kept.read()
         self._has_kept = bool(self._pending)
         self._begin()
-        self._arm()
+        self._arm(self._clock.now_ms())
         try:
             yield
         finally:
@@ -128,23 +128,25 @@ class UsageEmission:
 
     # Every interval
 
-    def _arm(self) -> None:
+    def _arm(self, now_ms: int) -> None:
         # At multiples of the interval, so that an hour or a day ends where an event does.
-        due_ms = (self._clock.now_ms() // self._interval_ms + 1) * self._interval_ms
-        self._timer = self._clock.call_at(due_ms, self._tick)
+        due_ms = (now_ms // self._interval_ms + 1) * self._interval_ms
+        self._timer = self._clock.call_at(due_ms, lambda: self._tick(due_ms))
 
-    def _tick(self) -> None:
-        self._arm()
-        self._cut()
+    def _tick(self, due_ms: int) -> None:
+        # A timer is called a moment late, or by much if the machine slept: the event still ends at a multiple.
+        now_ms = max(due_ms, self._clock.now_ms())
+        self._arm(now_ms)
+        self._cut(now_ms - now_ms % self._interval_ms)
         self._begin()
 
-    def _cut(self) -> None:
+    def _cut(self, to_ms: int) -> None:
         """Takes what was counted, unless something has to be delivered first. A node that nobody uses is silent."""
         if self._pending or self._events is None:
             return
         counted = self._usage.take()
         if counted or self._events.has_begun:
-            self._pending += self._events.cut(counted, self._clock.now_ms())
+            self._pending += self._events.cut(counted, to_ms)
 
     def _begin(self) -> None:
         if self._pending and self._task is None:
