@@ -51,13 +51,16 @@ def told() -> Iterator[None]:
         fail(f"a file cannot be used: {error}", do="nothing half-written is left; run it again to go on")
 
 
-def starts_of(bootstrap: str, topic: str, begin: str) -> dict[TopicPartition, int]:
+def starts_of(
+    bootstrap: str, topic: str, begin: str, missing: str = "see the topics with: penstock topic list"
+) -> dict[TopicPartition, int]:
+    """`missing`: what to do if there is no such topic."""
     position = position_argument(begin)
     admin = connect_admin(bootstrap)
     with broker_refusals_told(bootstrap):
         partitions = partitions_of(admin, topic)
         if not partitions:
-            fail(f"there is no topic {topic}", do="see the topics with: penstock topic list")
+            fail(f"there is no topic {topic}", do=missing)
         return {TopicPartition(*partition): start for partition, start in resolve(admin, partitions, position).items()}
 
 

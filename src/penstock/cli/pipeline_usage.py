@@ -38,6 +38,7 @@ from penstock.units import MINUTE_MS
 
 EXAMPLE = "Example: penstock pipeline run usage --to parquet:/lake/usage --prices prices.toml"
 
+_NO_USAGE = "it is made with the first usage that is written down: see usage.emit.interval.ms in docs/usage.md"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -72,7 +73,7 @@ def run_usage(
                 bootstrap=bootstrap,
                 topic=TOPIC,
                 target=tables.events,
-                starts=starts_of(bootstrap, TOPIC, begin),
+                starts=starts_of(bootstrap, TOPIC, begin, _NO_USAGE),
                 checkpoint=checkpoint,
                 group=group,
                 options=assignments("--option", options),

@@ -68,8 +68,7 @@ class UsageArchive:
         )
         if (found[0] or FORMAT) > FORMAT:
             raise PipelineRefused(
-                f"there are usage events of format {found[0]}, and this is for {FORMAT}: update Penstock here too; "
-                "all events are archived, and nothing is lost"
+                f"there are usage events of format {found[0]}, and this is for {FORMAT}: update Penstock here too"
             )
         return None if found[1] is None else Seen(found[1], found[2], found[3])
 
