@@ -248,8 +248,10 @@ class _Output:
         self._file.close()
         # Truncation goes back to an older one if this is missing or torn.
         with suppress(OSError):
+            # The first segment of a log has none.
+            content = read_whole(self._disk, self._first.path + SNAPSHOT_SUFFIX)
             snapshot = self._disk.open(self._segment.path + SNAPSHOT_SUFFIX, create=True)
-            write_fully(snapshot, [read_whole(self._disk, self._first.path + SNAPSHOT_SUFFIX)], 0)
+            write_fully(snapshot, [content], 0)
             snapshot.close()
         say_gaps(self._disk, self._directory)
         self._disk.rename(self._temporary, self._segment.path + LOG_SUFFIX)
