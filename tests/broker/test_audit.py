@@ -12,9 +12,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.bad_input.raw import RawConnection
+from tests.interop.waiting import eventually
 
 from penstock.testing.node import TestNode, node
-from penstock.units import MIB
+from penstock.units import KIB, MIB
 from penstock.wire.audit_messages import (
     MAX_READ_BYTES,
     AuditProblem,
@@ -150,3 +151,28 @@ def test_all_reads_together_keep_to_the_rate(audited: TestNode) -> None:
     passed_s = time.monotonic() - started
     # A fifth of a second's bytes may have been saved up before.
     assert passed_s >= (got - RATE * 0.2 - MAX_READ_BYTES) / RATE
+
+
+def test_what_retention_takes_is_served_while_it_is_there_and_gone_then() -> None:
+    with node({"audit.token": TOKEN}) as running:
+        admin = AdminClient({"bootstrap.servers": running.bootstrap, "log_level": 0})
+        config = {"segment.bytes": str(64 * KIB), "retention.bytes": str(128 * KIB), "file.delete.delay.ms": "60000"}
+        admin.create_topics([NewTopic("short", 1, config=config)])["short"].result(10)
+        producer = Producer({"bootstrap.servers": running.bootstrap, "log_level": 0, "batch.size": 16 * KIB})
+        for number in range(100):
+            producer.produce("short", b"%06d" % number * 1000, partition=0)
+        assert producer.flush(20) == 0
+        before = listed(running, "short")
+        file = FileName(FileKind.LOG, before.segments[0].base_offset, before.segments[0].generation)
+        content = ask(running, read(before, file)).data
+        assert content
+        running.advance(seconds=31)
+        eventually(lambda: listed(running, "short").start_offset > 0, "retention has been there")
+        assert ask(running, read(before, file)).data == content
+        running.advance(seconds=61)
+        running.advance(seconds=31)
+        eventually(lambda: ask(running, read(before, file)).problem is not None, "its file is gone")
+        assert ask(running, read(before, file)).problem is AuditProblem.GONE
+        last = before.segments[-1]
+        unknown = FileName(FileKind.LOG, last.base_offset + 1, last.generation)
+        assert ask(running, read(before, unknown)).problem is AuditProblem.CHANGED

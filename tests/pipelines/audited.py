@@ -13,7 +13,7 @@ from penstock.config.log import LogSettings
 from penstock.disk.local import LocalDisk
 from penstock.pipelines.audit_directory import DirectorySource
 from penstock.pipelines.core.audit_findings import Fault, Finding
-from penstock.pipelines.core.audit_plan import jobs_of, log_findings
+from penstock.pipelines.core.audit_plan import jobs_of, log_findings, untold
 from penstock.pipelines.core.audit_segment import SegmentAudit, SegmentReport
 from penstock.storage.directories import PartitionDirectories
 from penstock.storage.log import Log
@@ -71,7 +71,8 @@ def audited(data_dir: Path) -> list[Finding]:
     found = list(loaded.findings)
     for log in loaded.logs:
         own = reports.get(log.name, [])
-        found += [finding for report in own for finding in report.findings] + log_findings(log, own)
+        found += [finding for report in own for finding in report.findings]
+        found += untold(log_findings(log, own), found)
     return found
 
 

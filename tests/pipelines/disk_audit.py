@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from penstock.disk.interface import Disk, File, read_whole
@@ -43,9 +43,8 @@ class DiskFiles:
             raise FileMissing(shown(file)) from None
 
 
-def as_served(log: Log, replica: str) -> AuditedLog:
-    """As its node would list it, all of it committed."""
-    data = whole(DiskFiles(log.disk, log.directory), FileName(FileKind.CHECKPOINT))
+def as_served(log: Log, replica: str, before_checkpoint: Callable[[], None] = lambda: None) -> AuditedLog:
+    """As its node would list it, all of it committed. `before_checkpoint`: happens before that is read."""
     listed = ListedLog(
         topic="t",
         topic_id=TOPIC_ID,
@@ -59,6 +58,8 @@ def as_served(log: Log, replica: str) -> AuditedLog:
             ListedSegment(each.base_offset, each.generation, each.size, each.next_offset) for each in log.segments
         ),
     )
+    before_checkpoint()
+    data = whole(DiskFiles(log.disk, log.directory), FileName(FileKind.CHECKPOINT))
     return served_log(replica, listed, None if data is None else unseal(data, Checkpoint))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.storage.core.aborted import pack_rows, unpack_rows
 from penstock.storage.core.index_entries import OFFSETS, pack_entries, unpack_entries
 from penstock.wire.batch import crc_of, read_header
 
@@ -41,3 +42,12 @@ def lying(index: Path) -> None:
     entries = unpack_entries(index.read_bytes(), OFFSETS)
     entries.positions[1] += 1
     index.write_bytes(pack_entries(entries.keys, entries.positions, entries.covers))
+
+
+def forgetful(index: Path) -> None:
+    """An index of aborted transactions that is whole, and has the end of one where it is not."""
+    stored = unpack_rows(index.read_bytes())
+    assert stored is not None
+    last = stored.rows[-1]
+    rows = [*stored.rows[:-1], last._replace(last_offset=last.last_offset - 1)]
+    index.write_bytes(pack_rows(rows, stored.covers))

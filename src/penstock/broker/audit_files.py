@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 from penstock.clock import Clock, sleep
 from penstock.cluster.core.throttle import Throttle
@@ -23,6 +24,7 @@ from penstock.storage.core.log_files import (
     segment_stem,
 )
 from penstock.storage.log import Log
+from penstock.storage.segment import Segment
 from penstock.units import SECOND_MS
 from penstock.wire.audit_messages import (
     AuditProblem,
@@ -50,7 +52,14 @@ _SUFFIXES = {
 }
 _NAMES = {FileKind.CHECKPOINT: CHECKPOINT_NAME, FileKind.START_OFFSET: START_OFFSET_NAME}
 _CHANGED = AuditReply(AuditProblem.CHANGED, "the log was truncated, compacted, deleted or moved since it was listed")
+_GONE = AuditReply(AuditProblem.GONE, "retention has taken the segment")
 _BUSY = AuditReply(AuditProblem.BUSY, f"{_MOST_WAITING} reads of audits wait already")
+
+
+class _Found(NamedTuple):
+    log: Log
+    # None: the file belongs to no segment.
+    segment: Segment | None
 
 
 class AuditFiles:
@@ -94,16 +103,15 @@ class AuditFiles:
         granted = await self._granted(request.length)
         read = 0
         try:
-            log = self._log(request)
-            if log is None:
-                return _CHANGED
+            found = self._find(request)
+            if isinstance(found, AuditReply):
+                return found
             reading = asyncio.get_running_loop().run_in_executor(
-                self._pool, _part, log.disk, _path(log, request.file), request.position, granted
+                self._pool, _part, found.log.disk, _path(found.log, request.file), request.position, granted
             )
             reply = await reading
             read = len(reply.data)
-            # Something else may be in its place by now, or nothing.
-            return reply if self._log(request) is log else _CHANGED
+            return self._if_still_there(request, found, reply)
         finally:
             self._throttle.settle(granted, read)
 
@@ -115,20 +123,47 @@ class AuditFiles:
                 return granted
             await sleep(self._clock, self._throttle.next_ms(wanted, now_ms) - now_ms)
 
-    def _log(self, request: ReadFile) -> Log | None:
-        """None: it is not as it was listed, or has no such segment."""
+    def _find(self, request: ReadFile) -> _Found | AuditReply:
+        """The answer, where the log is not as it was listed or has no such segment."""
         partition = self._replicas.find_by_id(request.topic_id, request.partition)
         if not isinstance(partition, Partition) or not partition.settled.is_set():
-            return None
-        log, file = partition.log, request.file
+            return _CHANGED
+        log = partition.log
         if log.truncations != request.truncations:
-            return None
-        if file.kind in _SUFFIXES:
-            place = bisect_left(log.segments, file.base_offset, key=lambda segment: segment.base_offset)
-            found = log.segments[place : place + 1]
-            if not found or (found[0].base_offset, found[0].generation) != (file.base_offset, file.generation):
-                return None
-        return log
+            return _CHANGED
+        if request.file.kind not in _SUFFIXES:
+            return _Found(log, None)
+        segment = _segment(log, request.file)
+        return _lost(log, request.file) if segment is None else _Found(log, segment)
+
+    def _if_still_there(self, request: ReadFile, found: _Found, reply: AuditReply) -> AuditReply:
+        """Something else may be in its place by now, or nothing."""
+        now = self._find(request)
+        if isinstance(now, AuditReply):
+            return now
+        if now != found:
+            return _CHANGED
+        if reply.problem is not None and found.segment is not None and found.segment not in found.log.segments:
+            # It was on its way out.
+            return _lost(found.log, request.file)
+        return reply
+
+
+def _segment(log: Log, file: FileName) -> Segment | None:
+    wanted = file.base_offset, file.generation
+    place = bisect_left(log.segments, file.base_offset, key=lambda segment: segment.base_offset)
+    here = log.segments[place : place + 1]
+    # What retention or compaction has taken out stays on disk for a while, and says what it said when it was listed.
+    for segment in (*here, *(segment for _, segment in (*log.replaced, *log.doomed))):
+        if (segment.base_offset, segment.generation) == wanted and not segment.is_removed:
+            return segment
+    return None
+
+
+def _lost(log: Log, file: FileName) -> AuditReply:
+    """Compaction never moves where the first segment begins."""
+    first_offset = log.segments[0].base_offset if log.segments else log.start_offset
+    return _GONE if file.base_offset < first_offset else _CHANGED
 
 
 def _listed(partition: Partition) -> ListedLog:

@@ -16,7 +16,7 @@ from penstock.cli.output import Output, OutputOption, show_json, show_rows
 from penstock.cli.progress import Meter
 from penstock.config.address import Address
 from penstock.pipelines.audit import Audit, Expected
-from penstock.pipelines.audit_broker import audit_settings, brokers_of, sources_of
+from penstock.pipelines.audit_cluster import AuditedCluster
 from penstock.pipelines.audit_directory import DirectorySource
 from penstock.pipelines.audit_tasks import Source
 from penstock.pipelines.core.audit_report import AuditReport
@@ -54,8 +54,8 @@ def run_audit(
     wanted = frozenset(topics) if topics else None
     try:
         sources, expected = _directories(data_dirs) if data_dirs else _brokers(bootstrap, token)
-        if wanted is not None and expected and not wanted & {topic for topic, _ in expected}:
-            fail(f"there is no topic {', '.join(sorted(wanted))}", do="see the topics with: penstock topic list")
+        if wanted is not None and (known := {topic for topic, _ in expected()}) and wanted - known:
+            fail(f"there is no topic {', '.join(sorted(wanted - known))}", do="see them with: penstock topic list")
         began_s = time.monotonic()
         with Meter("audited") as meter, spark_session("audit", master, _settings(conf)) as session:
             # What is read once more counts once.
@@ -71,7 +71,7 @@ def run_audit(
 
 
 def _directories(data_dirs: list[Path]) -> tuple[list[Source], Expected]:
-    return [DirectorySource(str(path.resolve())) for path in data_dirs], {}
+    return [DirectorySource(str(path.resolve())) for path in data_dirs], dict
 
 
 def _brokers(bootstrap: str, token: str) -> tuple[list[Source], Expected]:
@@ -81,9 +81,8 @@ def _brokers(bootstrap: str, token: str) -> tuple[list[Source], Expected]:
             "or audit the directories of stopped nodes with --data-dir"
         )
     connected_first(bootstrap)
-    settings = audit_settings(tuple(Address.parse(each.strip()) for each in bootstrap.split(",")))
-    addresses, placement = brokers_of(settings)
-    return sources_of(addresses, settings, token), placement
+    cluster = AuditedCluster(tuple(Address.parse(each.strip()) for each in bootstrap.split(",")), token)
+    return cluster.sources, cluster.placement
 
 
 def _settings(given: list[str] | None) -> dict[str, str]:

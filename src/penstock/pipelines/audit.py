@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
+from typing import NamedTuple
 
 import msgspec
 from pyspark import StorageLevel
@@ -16,20 +17,25 @@ from pyspark.sql import functions as F
 from penstock.pipelines.audit_differences import Difference, differences
 from penstock.pipelines.audit_tasks import COLUMNS, SegmentTasks, Source
 from penstock.pipelines.core.audit_compare import Comparison
-from penstock.pipelines.core.audit_findings import Fault, Finding, has_faults
+from penstock.pipelines.core.audit_findings import Fault, Finding
 from penstock.pipelines.core.audit_plan import (
     Name,
+    absent_brokers,
+    absent_logs,
     by_partition,
     comparisons_of,
     difference,
     is_explained,
     jobs_of,
     log_findings,
+    untold,
 )
 from penstock.pipelines.core.audit_report import AuditReport, PartitionOutcome
+from penstock.pipelines.core.audit_rounds import settled
 from penstock.pipelines.core.audit_segment import SegmentJob, SegmentReport
-from penstock.pipelines.core.audit_source import FileUnreadable, LogChanged, whole
+from penstock.pipelines.core.audit_source import FileUnreadable, LogChanged, NobodyAnswers, SegmentGone, whole
 from penstock.pipelines.core.audited_log import AuditedLog
+from penstock.pipelines.core.refusal import PipelineRefused
 from penstock.spark.core.failures import ClientFailure
 from penstock.storage.core.aborted import AbortedTransaction, unpack_rows
 from penstock.units import MIB
@@ -37,19 +43,33 @@ from penstock.wire.audit_messages import FileKind, FileName
 
 # Of small segments, one task reads several.
 _TASK_BYTES = 64 * MIB
-# Logs that change while they are read are read again so often, and what is found in a log that is in use is believed
-# when it is found twice.
-_MOST_ROUNDS = 4
 _DRAW_EVERY_S = 0.5
 
-# Which replicas there should be, by their names.
-Expected = Mapping[Name, Sequence[str]]
+# Which replicas there should be now, by their names.
+Expected = Callable[[], Mapping[Name, Sequence[str]]]
 # Bytes that have been read, and how many there are.
 Told = Callable[[int, int], None]
 
 
+class _Wanted(NamedTuple):
+    """Of these topics, or of all; or these partitions alone."""
+
+    named: frozenset[str] | None
+    names: Collection[Name] | None
+
+    @property
+    def topics(self) -> frozenset[str] | None:
+        return self.named if self.names is None else frozenset(topic for topic, _ in self.names)
+
+    def has(self, name: Name) -> bool:
+        return name in self.names if self.names is not None else self.named is None or name[0] in self.named
+
+
 class Audit:
-    """`expected`: none where nobody knows, as of directories. `topics`: all, if none are named."""
+    """`sources`: each another replica. `expected`: none where nobody knows, as of directories. `topics`: all, if none
+
+    are named.
+    """
 
     def __init__(
         self,
@@ -67,28 +87,16 @@ class Audit:
 
     def run(self) -> AuditReport:
         """Raises PipelineRefused."""
-        report = self._round(self._topics, None)
+        if len(self._numbers()) < len(self._sources):
+            raise PipelineRefused("a directory is named twice, and would be compared with itself")
+        report = self._round(None)
+        # What no node uses is the same whenever it is read.
         is_served = any(source.is_served for source in self._sources)
-        for attempt in range(1, _MOST_ROUNDS):
-            doubted = {
-                name
-                for name, outcome in report.partitions.items()
-                if outcome.has_changed or (attempt == 1 and has_faults(outcome.findings))
-            }
-            if not doubted or not is_served:
-                break
-            again = self._round(frozenset(topic for topic, _ in doubted), doubted)
-            report.partitions.update(again.partitions)
-            report.others.extend(again.others)
-        for (topic, partition), outcome in report.partitions.items():
-            if outcome.has_changed:
-                text = "it was truncated, compacted, deleted or moved whenever it was read"
-                outcome.findings.append(Finding(topic, partition, "", Fault.NOT_AUDITED, text))
-        return report
+        return settled(report, self._round) if is_served else report
 
-    def _round(self, topics: frozenset[str] | None, names: set[Name] | None) -> AuditReport:
-        """Of these topics and, if given, of their partitions with these names alone."""
-        logs, report = self._load(topics, names)
+    def _round(self, names: Collection[Name] | None) -> AuditReport:
+        """Of these partitions, or of all that are to be audited."""
+        logs, report = self._load(names)
         comparisons = comparisons_of(logs)
         jobs = jobs_of(logs, self._numbers(), comparisons, self._aborted_of)
         reports, differing = self._read(jobs) if jobs else ([], [])
@@ -97,51 +105,51 @@ class Audit:
             report.partitions[each.topic, each.partition].add(each)
             of_log.setdefault(((each.topic, each.partition), each.replica), []).append(each)
         for log in logs:
-            report.partitions[log.name].findings += log_findings(log, of_log.get((log.name, log.replica), []))
+            outcome = report.partitions[log.name]
+            outcome.findings += untold(log_findings(log, of_log.get((log.name, log.replica), [])), outcome.findings)
         for name, comparison in comparisons.items():
             report.partitions[name].comparison = comparison
         for name, found in groupby(differing, key=lambda each: each.name):
             outcome = report.partitions[name]
-            if not outcome.has_changed:
-                outcome.findings += _told_differences(name, list(found), comparisons[name], outcome.findings)
+            if outcome.is_complete:
+                # A range of which retention has taken a part somewhere says nothing.
+                kept = [each for each in found if each.offset >= outcome.gone_offset]
+                outcome.findings += _told_differences(name, kept, comparisons[name], outcome.findings)
         return report
 
-    def _load(self, topics: frozenset[str] | None, names: set[Name] | None) -> tuple[list[AuditedLog], AuditReport]:
-        logs: list[AuditedLog] = []
+    def _load(self, names: Collection[Name] | None) -> tuple[list[AuditedLog], AuditReport]:
+        wanted = _Wanted(self._topics, names)
+        expected = {name: replicas for name, replicas in self._expected().items() if wanted.has(name)}
         report = AuditReport({}, [])
+        logs: list[AuditedLog] = []
         findings: list[Finding] = []
-        silent = set()
+        there: set[tuple[Name, str]] = set()
+        heard: set[str] = set()
         for source in self._sources:
             try:
-                loaded = source.load(topics)
-            except (FileUnreadable, ClientFailure) as error:
-                silent.add(source.replica)
+                loaded = source.load(wanted.topics)
+            except (NobodyAnswers, ClientFailure) as error:
                 report.others.append(Finding("", -1, source.replica, Fault.NOT_AUDITED, str(error)))
                 continue
             finally:
                 source.close()
-            logs += [log for log in loaded.logs if names is None or log.name in names]
-            findings += [each for each in loaded.findings if names is None or (each.topic, each.partition) in names]
+            heard.add(source.replica)
+            logs += [log for log in loaded.logs if wanted.has(log.name)]
+            findings += [finding for finding in loaded.findings if wanted.has((finding.topic, finding.partition))]
+            for name in filter(wanted.has, loaded.changed):
+                there.add((name, source.replica))
+                report.partitions.setdefault(name, PartitionOutcome()).has_changed = True
         for name, replicas in by_partition(logs).items():
-            report.partitions[name] = PartitionOutcome(replicas=len(replicas))
-        findings += self._absent(logs, topics, names, silent)
+            report.partitions.setdefault(name, PartitionOutcome()).replicas = len(replicas)
+        there |= {(log.name, log.replica) for log in logs}
+        findings += absent_logs(expected, there, heard)
+        report.others.extend(absent_brokers(expected, self._numbers()))
         for finding in findings:
             name = finding.topic, finding.partition
             report.partitions.setdefault(name, PartitionOutcome()).findings.append(finding)
+        if names is None and self._topics is not None:
+            _refuse_unknown(self._topics, {*report.partitions, *expected})
         return logs, report
-
-    def _absent(
-        self, logs: Sequence[AuditedLog], topics: frozenset[str] | None, names: set[Name] | None, silent: set[str]
-    ) -> Iterator[Finding]:
-        """Replicas that should be there, on brokers that have been asked or that do not run."""
-        there = {(log.name, log.replica) for log in logs}
-        for (topic, partition), replicas in self._expected.items():
-            if (topics is not None and topic not in topics) or (names is not None and (topic, partition) not in names):
-                continue
-            for replica in replicas:
-                if ((topic, partition), replica) not in there and replica not in silent:
-                    text = "the broker is not there, or does not have its log open"
-                    yield Finding(topic, partition, replica, Fault.NOT_AUDITED, text)
 
     def _numbers(self) -> dict[str, int]:
         return {source.replica: number for number, source in enumerate(self._sources)}
@@ -158,7 +166,7 @@ class Audit:
             name = FileName(FileKind.TRANSACTION_INDEX, segment.base_offset, segment.generation)
             try:
                 stored = unpack_rows(whole(files, name) or b"")
-            except (FileUnreadable, LogChanged):
+            except (FileUnreadable, LogChanged, SegmentGone, NobodyAnswers):
                 continue
             if stored is not None:
                 rows += stored.rows[: row.aborted]
@@ -181,6 +189,13 @@ class Audit:
             return [msgspec.json.decode(row.report, type=SegmentReport) for row in reports], differences(rows)
         finally:
             rows.unpersist()
+
+
+def _refuse_unknown(topics: frozenset[str], known: Collection[Name]) -> None:
+    """Or else a wrong name would be a sound topic."""
+    unknown = sorted(topics - {topic for topic, _ in known})
+    if unknown:
+        raise PipelineRefused(f"there is no topic {', '.join(unknown)}")
 
 
 @contextmanager

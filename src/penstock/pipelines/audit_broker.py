@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 from uuid import UUID
 
-from kio.schema.metadata.v12.request import MetadataRequest
-from kio.schema.metadata.v12.response import MetadataResponse
+import msgspec
 
 from penstock.config.address import Address
-from penstock.pipelines.audit_tasks import Loaded, Source
+from penstock.pipelines.audit_tasks import Loaded
 from penstock.pipelines.core.audit_findings import Fault, Finding
-from penstock.pipelines.core.audit_source import FileMissing, FileUnreadable, LogChanged, shown, whole
-from penstock.pipelines.core.audited_log import AuditedLog, served_log
+from penstock.pipelines.core.audit_source import (
+    FileMissing,
+    FileUnreadable,
+    LogChanged,
+    NobodyAnswers,
+    SegmentGone,
+    shown,
+    whole,
+)
+from penstock.pipelines.core.audited_log import served_log
 from penstock.pipelines.core.refusal import PipelineRefused
 from penstock.rpc.core.call import private_call
 from penstock.spark.connection import Connection
 from penstock.spark.core.client_settings import ClientSettings
-from penstock.spark.core.failures import ClientFailure, NoAnswer
-from penstock.storage.core.checkpoint import Checkpoint
-from penstock.storage.core.log_files import CHECKPOINT_NAME, TOPIC_ID_NAME, TopicIdentity
+from penstock.spark.core.failures import NoAnswer
+from penstock.storage.core.checkpoint import Checkpoint, StartOffset
+from penstock.storage.core.log_files import TopicIdentity
 from penstock.storage.core.sealed import unseal
-from penstock.units import MINUTE_MS
 from penstock.wire.audit_messages import (
     MAX_READ_BYTES,
     AuditProblem,
@@ -40,55 +46,15 @@ from penstock.wire.audit_messages import (
 from penstock.wire.malformed import Malformed
 from penstock.wire.schemas import AUDIT
 
-# A lost connection, or a broker that is busy. One that restarts is met again in the next round.
-_TRIES = 4
+T = TypeVar("T", bound=msgspec.Struct)
+
+# A lost connection. One that restarts is met again in the next round.
+_TRIES = 5
 _PAUSE_S = 0.5
-# At a low rate a read waits for those before it.
-_REQUEST_TIMEOUT_MS = 2 * MINUTE_MS
-
-
-Placement = dict[tuple[str, int], tuple[str, ...]]
-"""By what names the brokers go that should have a replica of each partition."""
-
-
-def audit_settings(bootstrap: tuple[Address, ...]) -> ClientSettings:
-    return ClientSettings(bootstrap, client_id="penstock-audit", request_timeout_ms=_REQUEST_TIMEOUT_MS)
-
-
-def brokers_of(settings: ClientSettings) -> tuple[dict[int, Address], Placement]:
-    """Those that are there, and where replicas should be. Raises PipelineRefused."""
-    failures = []
-    for address in settings.bootstrap:
-        try:
-            connection = Connection(address, settings)
-        except ClientFailure as error:
-            failures.append(str(error))
-            continue
-        try:
-            request = MetadataRequest(
-                topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
-            )
-            answer = connection.ask(request, MetadataResponse)
-        except ClientFailure as error:
-            failures.append(str(error))
-            continue
-        finally:
-            connection.close()
-        placement: Placement = {}
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                replicas = tuple(_name(int(node_id)) for node_id in partition.replica_nodes)
-                placement[str(topic.name), int(partition.partition_index)] = replicas
-        return {int(row.node_id): Address(row.host, row.port) for row in answer.brokers}, placement
-    raise PipelineRefused("no broker answers: " + "; ".join(failures))
-
-
-def sources_of(addresses: Mapping[int, Address], settings: ClientSettings, token: str) -> list[Source]:
-    return [BrokerSource(node_id, address, settings, token) for node_id, address in sorted(addresses.items())]
-
-
-def _name(node_id: int) -> str:
-    return f"broker {node_id}"
+# Many tasks that read from one broker wait for each other, and longer than that only at a very low rate.
+_BUSY_TRIES = 240
+# A file may be replaced by another while it is read part by part.
+_READ_TIMES = 3
 
 
 @dataclass
@@ -103,28 +69,27 @@ class BrokerSource:
 
     def __post_init__(self) -> None:
         self._connection: Connection | None = None
+        self._silence = ""
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_connection": None}
+        return {**self.__dict__, "_connection": None, "_silence": ""}
 
     @property
     def replica(self) -> str:
-        return _name(self.node_id)
+        return name_of(self.node_id)
 
     def load(self, topics: frozenset[str] | None) -> Loaded:
         """Of these topics, or of all. Raises PipelineRefused: it serves no audit, or not with this token; and
 
-        FileUnreadable if it does not answer.
+        NobodyAnswers.
         """
-        loaded = Loaded([], [])
+        loaded = Loaded([], [], set())
         after: tuple[str, int] | None = None
         while True:
             reply = self.ask(ListLogs(self.token, after))
             for listed in reply.logs:
                 if topics is None or listed.topic in topics:
-                    log = self._load(listed, loaded.findings)
-                    if log is not None:
-                        loaded.logs.append(log)
+                    self._load(listed, loaded)
             if not reply.has_more or not reply.logs:
                 return loaded
             after = reply.logs[-1].topic, reply.logs[-1].partition
@@ -133,57 +98,70 @@ class BrokerSource:
         return BrokerFiles(self, topic_id, partition, truncations)
 
     def close(self) -> None:
+        self._silence = ""
         if self._connection is not None:
             self._connection.close()
 
     def ask(self, request: AuditRequest) -> AuditReply:
-        """Raises PipelineRefused, FileMissing, FileUnreadable, LogChanged."""
-        body, failure = encode_request(request), ""
-        for attempt in range(_TRIES):
-            if attempt:
-                time.sleep(_PAUSE_S * attempt)
-            try:
-                reply = self._connected().exchange(private_call(body, _read, AUDIT, self.settings.client_id.encode()))
-            except NoAnswer as error:
-                failure = str(error)
-                continue
+        """Raises PipelineRefused, FileMissing, FileUnreadable, LogChanged, SegmentGone, NobodyAnswers."""
+        body = encode_request(request)
+        for _ in range(_BUSY_TRIES):
+            reply = self._answered(body)
             match reply.problem:
                 case None:
                     return reply
                 case AuditProblem.BUSY:
-                    failure = reply.text
+                    time.sleep(_PAUSE_S)
                 case AuditProblem.CHANGED:
                     raise LogChanged(reply.text)
+                case AuditProblem.GONE:
+                    raise SegmentGone(reply.text)
                 case AuditProblem.MISSING:
                     raise FileMissing(reply.text)
                 case AuditProblem.UNREADABLE:
                     raise FileUnreadable(reply.text)
                 case AuditProblem.OFF | AuditProblem.DENIED:
                     raise PipelineRefused(f"{self.replica} at {self.address}: {reply.text}")
-        raise FileUnreadable(f"{self.replica} gives no answer: {failure}")
+        raise NobodyAnswers(f"{self.replica} is busy with other reads of audits")
 
-    def _load(self, listed: ListedLog, findings: list[Finding]) -> AuditedLog | None:
+    def _answered(self, body: bytes) -> AuditReply:
+        failure = self._silence
+        # Who was silent for that long is not waited for again by the same task.
+        for attempt in range(0 if failure else _TRIES):
+            if attempt:
+                time.sleep(_PAUSE_S * attempt)
+            try:
+                return self._connected().exchange(private_call(body, _read, AUDIT, self.settings.client_id.encode()))
+            except NoAnswer as error:
+                failure = str(error)
+        self._silence = failure
+        raise NobodyAnswers(f"{self.replica} gives no answer: {failure}")
+
+    def _load(self, listed: ListedLog, loaded: Loaded) -> None:
         files = self.files(listed.topic, listed.topic_id, listed.partition, listed.truncations)
+        name = listed.topic, listed.partition
 
-        def find(fault: Fault, text: str, file: str = "") -> None:
-            findings.append(Finding(listed.topic, listed.partition, self.replica, fault, text, file))
+        def sealed(kind: FileKind, content: type[T], fault: Fault, text: str, *, is_needed: bool = False) -> T | None:
+            file = FileName(kind)
+            try:
+                found, is_there = _unsealed(files, file, content)
+            except FileUnreadable as error:
+                loaded.findings.append(Finding(*name, self.replica, Fault.UNREADABLE_FILE, str(error), shown(file)))
+                return None
+            if found is None and (is_there or is_needed):
+                loaded.findings.append(Finding(*name, self.replica, fault, text, shown(file)))
+            return found
 
         try:
-            data = whole(files, FileName(FileKind.CHECKPOINT))
-            checkpoint = None if data is None else unseal(data, Checkpoint)
-            if data is not None and checkpoint is None:
-                find(Fault.DAMAGED_CHECKPOINT, "what it says cannot be read", CHECKPOINT_NAME)
-            identity = whole(files, FileName(FileKind.TOPIC_ID))
-            if identity is None or unseal(identity, TopicIdentity) is None:
-                text = "it is missing or damaged, so the next start does not open the topic"
-                find(Fault.DAMAGED_TOPIC_ID, text, TOPIC_ID_NAME)
-        except LogChanged as error:
-            find(Fault.NOT_AUDITED, str(error))
-            return None
-        except FileUnreadable as error:
-            find(Fault.UNREADABLE_FILE, str(error))
-            return None
-        return served_log(self.replica, listed, checkpoint)
+            unread = "what it says cannot be read"
+            checkpoint = sealed(FileKind.CHECKPOINT, Checkpoint, Fault.DAMAGED_CHECKPOINT, unread)
+            sealed(FileKind.START_OFFSET, StartOffset, Fault.DAMAGED_CHECKPOINT, unread)
+            text = "it is missing or damaged, so the next start does not open the topic"
+            sealed(FileKind.TOPIC_ID, TopicIdentity, Fault.DAMAGED_TOPIC_ID, text, is_needed=True)
+        except LogChanged:
+            loaded.changed.add(name)
+            return
+        loaded.logs.append(served_log(self.replica, listed, checkpoint))
 
     def _connected(self) -> Connection:
         if self._connection is None or not self._connection.is_open:
@@ -219,7 +197,7 @@ class BrokerFiles:
 
 class ServedFile:
     def __init__(self, files: BrokerFiles, name: FileName) -> None:
-        """Raises FileMissing, FileUnreadable, LogChanged."""
+        """Raises as `BrokerSource.ask`."""
         self._files = files
         self._name = name
         first = files.part(name, 0, MAX_READ_BYTES)
@@ -240,6 +218,20 @@ class ServedFile:
             parts.append(part)
             position, length = position + len(part), length - len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def name_of(node_id: int) -> str:
+    return f"broker {node_id}"
+
+
+def _unsealed(files: BrokerFiles, file: FileName, content: type[T]) -> tuple[T | None, bool]:
+    """What it says, and whether there is such a file."""
+    data = None
+    for _ in range(_READ_TIMES):
+        data = whole(files, file)
+        if data is not None and (found := unseal(data, content)) is not None:
+            return found, True
+    return None, data is not None
 
 
 def _read(data: bytes) -> AuditReply:

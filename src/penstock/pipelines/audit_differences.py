@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from penstock.pipelines.core.audit_plan import Name
 
-# Enough to see what is wrong.
-_MOST_DIFFERENCES = 1000
+# Of one partition: more than it has ranges, so that one of which everything differs hides nothing of another, nor what
+# is no wonder there something else.
+_MOST_DIFFERENCES = 10_000
 _WINDOW_SLOT_BYTES = 8
 
 
@@ -92,8 +93,11 @@ def _of_keys(digests: DataFrame) -> list[Difference]:
 
 
 def _collected(differ: DataFrame, *, by_key: bool) -> list[Difference]:
-    rows = differ.select("topic", "partition", "offset", "answers").orderBy("topic", "partition", "offset")
-    return [_read(row, by_key) for row in rows.limit(_MOST_DIFFERENCES).collect()]
+    in_order = Window.partitionBy("topic", "partition").orderBy("offset")
+    rows = differ.withColumn("place", F.row_number().over(in_order)).where(F.col("place") <= _MOST_DIFFERENCES)
+    # Sorted here: they are few, and Spark would shuffle them once more.
+    found = [_read(row, by_key) for row in rows.select("topic", "partition", "offset", "answers").collect()]
+    return sorted(found, key=lambda each: (each.name, each.offset))
 
 
 def _read(row: Any, by_key: bool) -> Difference:

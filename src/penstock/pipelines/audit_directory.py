@@ -49,15 +49,18 @@ class DirectorySource:
     def load(self, topics: frozenset[str] | None) -> Loaded:
         """Of these topics, or of all. Raises PipelineRefused: it is no node's directory, or a node runs on it."""
         _refuse_if_used(self.path)
-        loaded = Loaded([], [])
+        loaded = Loaded([], [], set())
         root = f"{self.path}/topics"
         try:
             names = sorted(os.listdir(root))
         except OSError as error:
             raise PipelineRefused(f"{self.path} is no data directory of a node: {error}") from None
         for topic in names:
-            if topics is None or topic in topics:
-                self._load_topic(topic, f"{root}/{topic}", loaded)
+            if (topics is None or topic in topics) and os.path.isdir(f"{root}/{topic}"):
+                try:
+                    self._load_topic(topic, f"{root}/{topic}", loaded)
+                except OSError as error:
+                    loaded.findings.append(Finding(topic, -1, self.path, Fault.UNREADABLE_FILE, str(error)))
         return loaded
 
     def files(self, topic: str, topic_id: UUID, partition: int, truncations: int) -> DirectoryFiles:

@@ -10,6 +10,7 @@ import msgspec
 from pyspark.accumulators import Accumulator
 
 from penstock.pipelines.core.audit_findings import Finding
+from penstock.pipelines.core.audit_plan import Name
 from penstock.pipelines.core.audit_segment import SegmentAudit, SegmentJob
 from penstock.pipelines.core.audit_source import LogFiles
 from penstock.pipelines.core.audited_log import AuditedLog
@@ -23,10 +24,11 @@ Row = tuple[str, int, str, int, int, bytes | None, int | None, int | None, int |
 
 
 class Loaded(NamedTuple):
-    """What a source has, and what was found without reading a segment."""
+    """What a source has, and what was found without reading a segment. `changed`: what was not the same for so long."""
 
     logs: list[AuditedLog]
     findings: list[Finding]
+    changed: set[Name]
 
 
 class Source(Protocol):

@@ -33,6 +33,8 @@ class AuditProblem(Enum):
     BUSY = "busy"
     # The log is not what it was when it was listed: list it again.
     CHANGED = "changed"
+    # Retention has taken the segment, with all before it.
+    GONE = "gone"
     # The log should have such a file.
     MISSING = "missing"
     UNREADABLE = "unreadable"

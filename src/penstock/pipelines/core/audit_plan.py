@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from penstock.pipelines.core.audit_compare import Comparison, comparison_of
@@ -32,6 +33,24 @@ def comparisons_of(logs: Iterable[AuditedLog]) -> dict[Name, Comparison]:
     return {name: comparison for name, comparison in found.items() if comparison is not None}
 
 
+def absent_logs(
+    expected: Mapping[Name, Sequence[str]], there: Collection[tuple[Name, str]], heard: Collection[str]
+) -> Iterator[Finding]:
+    """Replicas that brokers should have, and do not tell of. `expected`: by partition. `heard`: who has answered."""
+    for (topic, partition), replicas in expected.items():
+        for replica in replicas:
+            if replica in heard and ((topic, partition), replica) not in there:
+                yield Finding(topic, partition, replica, Fault.NOT_AUDITED, "the broker does not have its log open")
+
+
+def absent_brokers(expected: Mapping[Name, Sequence[str]], known: Collection[str]) -> Iterator[Finding]:
+    """Those that should have replicas, and could not even be asked."""
+    counts = Counter(replica for replicas in expected.values() for replica in replicas if replica not in known)
+    for replica, count in sorted(counts.items()):
+        text = f"the broker is not there, so its replicas of {count} partitions were not read"
+        yield Finding("", -1, replica, Fault.NOT_AUDITED, text)
+
+
 def jobs_of(
     logs: Sequence[AuditedLog],
     sources: Mapping[str, int],
@@ -43,9 +62,9 @@ def jobs_of(
     `sources`: by replica.
     """
     jobs = []
+    aborted = _aborted(logs, comparisons, aborted_of)
     for log in logs:
         comparison = comparisons.get(log.name)
-        aborted = aborted_of(log) if comparison is not None and comparison.by_key else ()
         epochs = tuple(log.epochs().starts())
         for segment in log.segments:
             job = SegmentJob(
@@ -64,10 +83,25 @@ def jobs_of(
                 epochs=epochs,
                 vouched_offset=log.vouched_offset,
                 comparison=comparison,
-                aborted=tuple(row for row in aborted if _concerns(row, segment)),
+                aborted=tuple(row for row in aborted.get(log.name, ()) if _concerns(row, segment)),
             )
             jobs.append(job)
     return sorted(jobs, key=lambda job: (job.topic, job.partition, job.segment.base_offset, job.replica))
+
+
+def _aborted(
+    logs: Sequence[AuditedLog], comparisons: Mapping[Name, Comparison], aborted_of: AbortedOf
+) -> dict[Name, set[AbortedTransaction]]:
+    """Of partitions that are compared by keys. What was aborted is so on all: if the index of one is damaged or
+
+    lies, that is told of the index, and its records do not count for another reason.
+    """
+    found: dict[Name, set[AbortedTransaction]] = {}
+    for log in logs:
+        comparison = comparisons.get(log.name)
+        if comparison is not None and comparison.by_key:
+            found.setdefault(log.name, set()).update(aborted_of(log))
+    return found
 
 
 def _concerns(row: AbortedTransaction, segment: ListedSegment) -> bool:
@@ -76,7 +110,7 @@ def _concerns(row: AbortedTransaction, segment: ListedSegment) -> bool:
 
 
 def log_findings(log: AuditedLog, reports: Sequence[SegmentReport]) -> list[Finding]:
-    """What no segment tells alone. `reports`: of all of this log's."""
+    """What no segment tells alone. `reports`: of all of this log's. Nothing, if some of them tell nothing."""
     found: list[Finding] = []
 
     def find(fault: Fault, text: str, first_offset: int = -1, next_offset: int = -1) -> None:
@@ -84,8 +118,12 @@ def log_findings(log: AuditedLog, reports: Sequence[SegmentReport]) -> list[Find
 
     if log.failure is not None:
         find(Fault.FAILED_LOG, log.failure)
-    ordered = sorted(reports, key=lambda report: report.base_offset)
-    _look_at_ends(log, ordered, find)
+    if any(report.has_changed or report.silence for report in reports):
+        return found
+    gone = gone_offset(reports)
+    ordered = sorted((each for each in reports if each.base_offset >= gone), key=lambda report: report.base_offset)
+    if ordered or not gone:
+        _look_at_ends(log, max(log.start_offset, gone), ordered, find)
     _look_at_transactions(log, ordered, find)
     for before, after in pairwise(ordered):
         missing = after.base_offset - before.next_offset
@@ -99,6 +137,24 @@ def log_findings(log: AuditedLog, reports: Sequence[SegmentReport]) -> list[Find
             text = f"segment {after.base_offset} begins in leader epoch {after.first_epoch}, the one before it ends in"
             find(Fault.LEADER_EPOCHS, f"{text} {before.last_epoch}", after.base_offset)
     return found
+
+
+def untold(found: Iterable[Finding], known: Sequence[Finding]) -> list[Finding]:
+    """Without offsets of which it is known that the segments are missing which had them."""
+    return [each for each in found if each.fault is not Fault.MISSING_OFFSETS or not _is_known(each, known)]
+
+
+def _is_known(finding: Finding, known: Sequence[Finding]) -> bool:
+    offset = finding.first_offset
+    for each in sorted(known, key=lambda each: each.first_offset):
+        if each.fault is Fault.MISSING_SEGMENT and each.replica == finding.replica and each.first_offset <= offset:
+            offset = max(offset, each.next_offset)
+    return offset >= finding.next_offset
+
+
+def gone_offset(reports: Iterable[SegmentReport]) -> int:
+    """Retention has taken all below it while the log was read."""
+    return max((report.next_offset for report in reports if report.is_gone), default=0)
 
 
 def _look_at_transactions(log: AuditedLog, ordered: Sequence[SegmentReport], find: Callable[..., None]) -> None:
@@ -120,23 +176,31 @@ def _look_at_transactions(log: AuditedLog, ordered: Sequence[SegmentReport], fin
         begun = {**report.open, **begun}
 
 
-def _look_at_ends(log: AuditedLog, ordered: Sequence[SegmentReport], find: Callable[..., None]) -> None:
+def _look_at_ends(
+    log: AuditedLog, start_offset: int, ordered: Sequence[SegmentReport], find: Callable[..., None]
+) -> None:
     if not ordered:
-        if log.vouched_offset > log.start_offset:
-            find(Fault.MISSING_OFFSETS, "the log has no segment at all", log.start_offset, log.vouched_offset)
+        if log.vouched_offset > start_offset:
+            find(Fault.MISSING_OFFSETS, "the log has no segment at all", start_offset, log.vouched_offset)
         return
     first, last = ordered[0], ordered[-1]
-    missing = first.base_offset - log.start_offset
+    missing = first.base_offset - start_offset
     if missing > 0 and not (log.may_have_gaps and missing > _MOST_OFFSETS):
         text = "the log starts before its first segment"
-        find(Fault.MISSING_OFFSETS, text, log.start_offset, first.base_offset)
+        find(Fault.MISSING_OFFSETS, text, start_offset, first.base_offset)
+    if log.is_served and not log.may_have_gaps and not _is_told(last, log.end_offset):
+        # A node that found its last segment gone goes on behind it.
+        first_missing = max(last.next_offset, start_offset)
+        if first_missing < log.end_offset:
+            text = "the log ends behind its last segment"
+            find(Fault.MISSING_OFFSETS, text, first_missing, log.end_offset)
     rows = () if log.checkpoint is None else log.checkpoint.segments
     if not log.is_served and rows and not rows[-1].damage:
         # A compacted log that was truncated may end behind its last batch.
         vouched_end = rows[-1].next_offset
         if last.next_offset < vouched_end and not _is_told(last, vouched_end):
             text = "the checkpoint speaks of them, and they are not there"
-            find(Fault.MISSING_OFFSETS, text, max(last.next_offset, log.start_offset), vouched_end)
+            find(Fault.MISSING_OFFSETS, text, max(last.next_offset, start_offset), vouched_end)
 
 
 def _is_told(report: SegmentReport, next_offset: int) -> bool:

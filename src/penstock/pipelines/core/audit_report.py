@@ -8,8 +8,8 @@ from typing import NamedTuple
 import msgspec
 
 from penstock.pipelines.core.audit_compare import Comparison
-from penstock.pipelines.core.audit_findings import Finding, has_faults
-from penstock.pipelines.core.audit_plan import Name
+from penstock.pipelines.core.audit_findings import Fault, Finding, Severity, has_faults
+from penstock.pipelines.core.audit_plan import Name, gone_offset
 from penstock.pipelines.core.audit_segment import SegmentReport
 
 
@@ -24,6 +24,10 @@ class PartitionOutcome(msgspec.Struct):
     comparison: Comparison | None = None
     # A log was not any more what it had been when it was listed.
     has_changed: bool = False
+    # Which replicas told nothing of some segment, and why.
+    silent: dict[str, str] = msgspec.field(default_factory=dict)
+    # Retention has taken all below it on some replica meanwhile.
+    gone_offset: int = 0
     findings: list[Finding] = msgspec.field(default_factory=list)
 
     def add(self, report: SegmentReport) -> None:
@@ -32,7 +36,19 @@ class PartitionOutcome(msgspec.Struct):
         self.records += report.records
         self.size_bytes += report.size_bytes
         self.has_changed = self.has_changed or report.has_changed
+        if report.silence:
+            self.silent[report.replica] = report.silence
+        self.gone_offset = max(self.gone_offset, gone_offset([report]))
         self.findings += report.findings
+
+    @property
+    def is_complete(self) -> bool:
+        return not (self.has_changed or self.silent)
+
+    @property
+    def faults(self) -> set[tuple[Fault, str, str]]:
+        """Of what is found, that by which it is known when it is found again."""
+        return {known_by(each) for each in self.findings if each.fault.severity is not Severity.NOTE}
 
 
 class AuditReport(NamedTuple):
@@ -63,6 +79,10 @@ class AuditReport(NamedTuple):
             "compared_partitions": len(compared),
             "compared_offsets": _sum(each.limit - each.start for each in compared),
         }
+
+
+def known_by(finding: Finding) -> tuple[Fault, str, str]:
+    return finding.fault, finding.replica, finding.file
 
 
 def _sum(numbers: Iterable[int]) -> int:

@@ -17,7 +17,9 @@ from penstock.pipelines.core.audit_source import (
     FileUnreadable,
     LogChanged,
     LogFiles,
+    NobodyAnswers,
     OpenFile,
+    SegmentGone,
     shown,
     whole,
 )
@@ -72,12 +74,20 @@ class SegmentReport(msgspec.Struct):
     size_bytes: int = 0
     # The log is another than the one that was listed.
     has_changed: bool = False
+    # Retention took the segment before all of it was read.
+    is_gone: bool = False
+    # Why nobody has told what is in it.
+    silence: str = ""
     # Of transactions: what is open at its end, who has ended one in it, and what was aborted that began before it.
     open: dict[int, int] = msgspec.field(default_factory=dict)
     ended: list[int] = msgspec.field(default_factory=list)
     spanning: list[SpanningAbort] = msgspec.field(default_factory=list)
     damage: list[tuple[int, int]] = msgspec.field(default_factory=list)
     findings: list[Finding] = msgspec.field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        return not (self.has_changed or self.is_gone or self.silence)
 
 
 class SegmentAudit:
@@ -105,27 +115,31 @@ class SegmentAudit:
             self._digests = KeyDigests(comparison, AbortedRecords(job.aborted)) if by_key else WindowDigests(comparison)
 
     def digests(self) -> Iterator[Digest]:
+        report = self.report
         try:
-            file = self._files.open(self._name)
+            yield from self._read()
         except FileMissing:
             self._is_missing()
-            return
-        except FileUnreadable as error:
-            self._is_unreadable(str(error))
-            return
-        except LogChanged:
-            self.report.has_changed = True
-            return
-        try:
-            self._open_indexes()
-            yield from self._walk(file)
-            self._close_indexes()
-            if self._digests is not None:
-                yield from self._digests.rest()
         except FileUnreadable as error:
             self._is_unreadable(str(error))
         except LogChanged:
-            self.report.has_changed = True
+            report.has_changed = True
+        except SegmentGone:
+            report.is_gone = True
+        except NobodyAnswers as error:
+            report.silence = str(error)
+        if not report.is_complete:
+            # What was seen of it may be of two different logs, and the rest is not known.
+            report.findings, report.damage = [], []
+            report.next_offset = max(report.next_offset, self._job.segment.next_offset)
+
+    def _read(self) -> Iterator[Digest]:
+        file = self._files.open(self._name)
+        self._open_indexes()
+        yield from self._walk(file)
+        self._close_indexes()
+        if self._digests is not None:
+            yield from self._digests.rest()
 
     # Batches
 
@@ -265,7 +279,8 @@ class SegmentAudit:
                     data, job.segment.base_offset, row.aborted, row.next_offset, may_have_gaps=job.may_have_gaps
                 )
         snapshot = whole(self._files, self._beside(FileKind.SNAPSHOT))
-        if snapshot is not None and unseal(snapshot, ProducerSnapshot) is None:
+        # An empty one says nothing, and is as good as none.
+        if snapshot and unseal(snapshot, ProducerSnapshot) is None:
             text = "what it knew of producers cannot be read"
             self._find(Fault.DAMAGED_SNAPSHOT, text, file=shown(self._beside(FileKind.SNAPSHOT)))
 

@@ -37,16 +37,24 @@ class LogChanged(Exception):
     """It is not as it was listed: truncated, compacted, deleted or moved meanwhile."""
 
 
+class SegmentGone(Exception):
+    """Retention took it meanwhile, with all before it."""
+
+
+class NobodyAnswers(Exception):
+    """Who has the log is silent, so nothing is known of it."""
+
+
 class FileMissing(Exception):
     """There is no such file."""
 
 
 class FileUnreadable(Exception):
-    """It is there, but its bytes are not to be had; or nobody answers who has them."""
+    """It is there, but its bytes are not to be had."""
 
 
 class OpenFile(Protocol):
-    """Every read raises LogChanged or FileUnreadable."""
+    """Every read raises LogChanged, SegmentGone, NobodyAnswers or FileUnreadable."""
 
     @property
     def size(self) -> int: ...
@@ -59,11 +67,11 @@ class LogFiles(Protocol):
     """The files of one log of one replica."""
 
     def open(self, file: FileName) -> OpenFile:
-        """Raises FileMissing, FileUnreadable, LogChanged."""
+        """Raises FileMissing, and what a read raises."""
 
 
 def whole(files: LogFiles, name: FileName) -> bytes | None:
-    """None if there is no such file. Raises FileUnreadable, LogChanged."""
+    """None if there is no such file. Raises what a read raises."""
     try:
         file = files.open(name)
     except FileMissing:

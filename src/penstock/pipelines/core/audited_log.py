@@ -36,6 +36,8 @@ class AuditedLog(msgspec.Struct, frozen=True):
     checkpoint: Checkpoint | None = None
     truncations: int = 0
     failure: str | None = None
+    # Where a node that has it open would append.
+    end_offset: int = UNKNOWN
 
     @property
     def name(self) -> tuple[str, int]:
@@ -73,7 +75,7 @@ class AuditedLog(msgspec.Struct, frozen=True):
 
 
 def served_log(replica: str, listed: ListedLog, checkpoint: Checkpoint | None) -> AuditedLog:
-    """`checkpoint`: read after the log was listed, so it may speak of more."""
+    """`checkpoint`: read after the log was listed, so it may speak of more, and of a later start."""
     rows = {} if checkpoint is None else {(row.base_offset, row.generation): row for row in checkpoint.segments}
     segments = []
     for segment in listed.segments:
@@ -87,13 +89,14 @@ def served_log(replica: str, listed: ListedLog, checkpoint: Checkpoint | None) -
         topic_id=listed.topic_id,
         partition=listed.partition,
         is_served=True,
-        start_offset=listed.start_offset,
+        start_offset=max(listed.start_offset, 0 if checkpoint is None else checkpoint.start_offset),
         high_watermark=listed.high_watermark,
         may_have_gaps=listed.may_have_gaps,
         segments=tuple(segments),
         checkpoint=checkpoint,
         truncations=listed.truncations,
         failure=listed.failure,
+        end_offset=listed.end_offset,
     )
 
 
