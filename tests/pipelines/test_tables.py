@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 from tests.disk.faults import FaultyDisk
-from tests.pipelines.table_driver import MAKERS, Maker, commit, offsets_in, written
+from tests.pipelines.table_driver import MAKERS, Maker, commit, offsets_in, rows, written
 
 from penstock.disk.local import LocalDisk
 from penstock.pipelines.core.ledger import Range
+from penstock.pipelines.core.names import Attempt
 from penstock.pipelines.core.refusal import PipelineRefused
+from penstock.pipelines.hour_files import HourFiles
 from penstock.pipelines.tables.table import Batch, Outcome
 
 DISK = LocalDisk()
@@ -173,6 +175,20 @@ def test_compaction_keeps_rows_and_ledger(make: Maker, tmp_path: Path) -> None:
     assert commit(table, DISK, 6, 30, 35) is Outcome.COMMITTED
     assert table.compact().files_after == 4
     assert offsets_in(table, DISK) == list(range(35))
+
+
+@pytest.mark.parametrize("hour", [2**31, -(2**31)])
+def test_a_time_that_no_calendar_has_stops_nobody(make: Maker, tmp_path: Path, hour: int) -> None:
+    """Of a producer that sends microseconds, say."""
+    table = make(str(tmp_path), DISK)
+    for batch_id in range(2):
+        attempt = Attempt("q", batch_id, f"a{batch_id}")
+        with HourFiles(table.stage(attempt), DISK) as files:
+            files.add(rows([3 * batch_id, 3 * batch_id + 1], hour))
+            files.add(rows([3 * batch_id + 2]))
+        table.commit(Batch(attempt, files.written, [Range("orders", 0, 3 * batch_id, 3 * batch_id + 3)]))
+    assert table.compact() == (4, 2)
+    assert offsets_in(table, DISK) == list(range(6))
 
 
 def test_a_driver_dies_at_every_step(make: Maker, tmp_path: Path) -> None:

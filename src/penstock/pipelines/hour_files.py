@@ -89,7 +89,7 @@ class _OneFile:
         self.pending_bytes = 0
         self._file = disk.open(f"{directory}/{self._name}", create=True)
         self._sink = DiskFile(self._file, writable=True)
-        self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
+        self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd", write_statistics=hour != hours.UNKNOWN)
 
     def add(self, rows: pa.RecordBatch) -> None:
         self._rows += rows.num_rows

@@ -30,6 +30,7 @@ from pyiceberg.table import Table as Loaded
 from pyiceberg.transforms import HourTransform
 
 from penstock.disk.interface import Disk
+from penstock.pipelines.core import hours
 from penstock.pipelines.core.ledger import Ledger, Standing, check_apart, settled, standing
 from penstock.pipelines.core.names import Attempt, checked_query
 from penstock.pipelines.core.refusal import PipelineRefused
@@ -167,7 +168,8 @@ class IcebergTable:
         # Only on top of this snapshot it can be committed; if that is gone, it is known to be unused.
         attempt = Attempt(_COMPACT, _snapshot_id(table), uuid.uuid4().hex)
         stage = self._staging.make(attempt)
-        (merged,) = merge_files([(urlparse(file.file_path).path, "") for file in files], stage, self._disk)
+        hour = hours.UNKNOWN if files[0].partition[0] is None else ""
+        (merged,) = merge_files([(urlparse(file.file_path).path, hour) for file in files], stage, self._disk)
         path = self._adopt(attempt, merged)
         try:
             with table.transaction() as change, change.update_snapshot().overwrite() as overwrite:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow.parquet as pq
 
 from penstock.disk.interface import Disk
+from penstock.pipelines.core import hours
 from penstock.pipelines.tables.disk_file import DiskFile
 from penstock.pipelines.tables.table import WrittenFile
 
@@ -29,7 +30,7 @@ def _merge(paths: Sequence[str], hour: str, directory: str, disk: Disk) -> Writt
     with DiskFile(file, writable=True) as sink:
         with pq.ParquetFile(DiskFile(disk.open(paths[0]))) as first:
             schema = first.schema_arrow
-        writer = pq.ParquetWriter(sink, schema, compression="zstd")
+        writer = pq.ParquetWriter(sink, schema, compression="zstd", write_statistics=hour != hours.UNKNOWN)
         try:
             for path in paths:
                 with pq.ParquetFile(DiskFile(disk.open(path))) as source:
