@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from tests.disk.faults import FaultyDisk
@@ -11,6 +12,7 @@ from tests.pipelines.table_driver import commit, iceberg, offsets_in, written
 
 from penstock.disk.local import LocalDisk
 from penstock.pipelines.core.refusal import PipelineRefused
+from penstock.pipelines.tables.iceberg import IcebergTable
 from penstock.pipelines.tables.table import Outcome
 
 DISK = LocalDisk()
@@ -58,6 +60,25 @@ def test_expired_snapshots_take_nothing_of_the_ledger(tmp_path: Path) -> None:
     assert files_on_disk(tmp_path) == len(table.files())
     assert commit(table, DISK, 2, 8, 12) is Outcome.ALREADY
     assert offsets_in(table, DISK) == list(range(12))
+
+
+def test_a_schema_is_the_same_down_to_its_structs(tmp_path: Path) -> None:
+    catalog = load_catalog("test", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+
+    def opened(**fields: pa.DataType) -> None:
+        schema = pa.schema({"timestamp": pa.timestamp("us", "UTC"), "value": pa.struct(fields)})
+        IcebergTable(catalog, "lake.table", schema, DISK)
+
+    opened(id=pa.int64(), tags=pa.list_(pa.string()), small=pa.int16())
+    opened(id=pa.int64(), tags=pa.list_(pa.string()), small=pa.int16())
+    for other in (
+        {"id": pa.int64(), "tags": pa.list_(pa.string())},
+        {"id": pa.int64(), "tags": pa.list_(pa.binary()), "small": pa.int16()},
+        {"id": pa.int64(), "tags": pa.list_(pa.string()), "small": pa.int16(), "more": pa.int64()},
+        {"id": pa.int32(), "tags": pa.list_(pa.string()), "small": pa.int16()},
+    ):
+        with pytest.raises(PipelineRefused, match="archive into another table"):
+            opened(**other)
 
 
 def test_a_name_that_merges_have(tmp_path: Path) -> None:

@@ -24,8 +24,9 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
     ValidationException,
 )
-from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.io.pyarrow import parquet_files_to_data_files, pyarrow_to_schema
 from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table as Loaded
 from pyiceberg.transforms import HourTransform
 
@@ -36,6 +37,7 @@ from penstock.pipelines.core.names import Attempt, checked_query
 from penstock.pipelines.core.refusal import PipelineRefused
 from penstock.pipelines.hour_files import TIMESTAMP
 from penstock.pipelines.tables.merging import merge_files
+from penstock.pipelines.tables.schemas import schema_words
 from penstock.pipelines.tables.staging import Staging
 from penstock.pipelines.tables.table import SMALL_BYTES, Batch, Compacted, Outcome, WrittenFile
 
@@ -62,11 +64,10 @@ class IcebergTable:
         elif not catalog.table_exists(name):
             raise PipelineRefused(f"there is no Iceberg table {name}: archive a topic into it first")
         table = self._load()
-        found = {field.name for field in table.schema().fields}
-        wanted = set(schema.names) if schema is not None else found
-        if found != wanted:
+        if schema is not None and not _is_of(table.schema(), schema):
             raise PipelineRefused(
-                f"the table {name} has the columns {sorted(found)}, not {sorted(wanted)}: archive into another table"
+                f"the table {name} has the columns {schema_words(table.schema().as_arrow())}, not "
+                f"{schema_words(schema)}: archive into another table"
             )
         location = urlparse(table.location())
         if location.scheme not in ("", "file"):
@@ -225,6 +226,21 @@ class IcebergTable:
 
     def _load(self) -> Loaded:
         return self._catalog.load_table(self._name)
+
+
+def _is_of(found: Schema, wanted: pa.Schema) -> bool:
+    """Down to the fields of structs: what a file lacks pyiceberg takes for null, and other files cannot be merged.
+
+    Compared in Iceberg's types, of which there are fewer than Arrow has.
+    """
+    try:
+        same = pyarrow_to_schema(wanted, name_mapping=found.name_mapping)
+    except ValueError:
+        # It has more.
+        return False
+    return {field.name: field.field_type for field in same.fields} == {
+        field.name: field.field_type for field in found.fields
+    }
 
 
 def _snapshot_id(table: Loaded) -> int:
