@@ -177,6 +177,30 @@ def test_compaction_keeps_rows_and_ledger(make: Maker, tmp_path: Path) -> None:
     assert offsets_in(table, DISK) == list(range(35))
 
 
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_two_merge_at_the_same_moment(kind: str, tmp_path: Path) -> None:
+    """While a third commits. Of Parquet tables one merges at a time: see test_opening.py."""
+    tables = [MAKERS[kind](str(tmp_path), DISK) for _ in range(3)]
+    for batch_id in range(2):
+        commit(tables[0], DISK, batch_id, 10 * batch_id, 10 * batch_id + 10)
+    barrier = threading.Barrier(len(tables), timeout=30)
+
+    def drive(number: int) -> None:
+        barrier.wait()
+        if number:
+            tables[number].compact()
+        else:
+            for batch_id in range(2, 4):
+                commit(tables[number], DISK, batch_id, 10 * batch_id, 10 * batch_id + 10)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(drive, range(len(tables))))
+    assert offsets_in(tables[0], DISK) == list(range(40))
+    tables[0].compact()
+    assert len(tables[0].files()) == 4
+    assert offsets_in(tables[0], DISK) == list(range(40))
+
+
 @pytest.mark.parametrize("hour", [2**31, -(2**31)])
 def test_a_time_that_no_calendar_has_stops_nobody(make: Maker, tmp_path: Path, hour: int) -> None:
     """Of a producer that sends microseconds, say."""

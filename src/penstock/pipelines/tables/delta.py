@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -25,8 +26,9 @@ from penstock.disk.interface import Disk, read_whole, replace_atomically
 from penstock.pipelines.core.ledger import Ledger, Standing, check_apart, settled, standing
 from penstock.pipelines.core.names import Attempt, checked_query
 from penstock.pipelines.core.refusal import PipelineRefused
+from penstock.pipelines.tables.merging import merge_files
 from penstock.pipelines.tables.staging import Staging
-from penstock.pipelines.tables.table import Batch, Compacted, Outcome, WrittenFile
+from penstock.pipelines.tables.table import SMALL_BYTES, Batch, Compacted, Outcome, WrittenFile
 
 _HOUR = "hour"
 _LEDGERS = "_penstock"
@@ -34,6 +36,15 @@ _LEDGERS = "_penstock"
 _ALL_QUERIES = "penstock/queries"
 # Another query's commits, or a compaction, may get in between; each time the ledger is asked anew.
 _MOST_TRIES = 20
+
+
+class _LiveFile(NamedTuple):
+    path: str
+    size_bytes: int
+    hour: str
+
+
+_LIVE_COLUMNS = ["path", "size_bytes", f"partition.{_HOUR}"]
 
 
 class DeltaLakeTable:
@@ -119,11 +130,46 @@ class DeltaLakeTable:
         return DeltaTable(self._root).file_uris()
 
     def compact(self) -> Compacted:
-        """Delta's own; files that nothing refers to any more go when Delta's retention (a week) is over."""
+        """Small files of an hour become one, hour by hour; those that nothing refers to any more go when Delta's
+
+        retention (a week) is over. Not by delta-rs's `optimize`: of two at the same time both replace the same files,
+        and all of their rows are there twice.
+        """
         before = len(self.files())
-        DeltaTable(self._root).optimize.compact()
+        small: dict[str, list[_LiveFile]] = {}
+        for file in _live_files(DeltaTable(self._root)):
+            if file.size_bytes < SMALL_BYTES:
+                small.setdefault(file.hour, []).append(file)
+        for hour, files in small.items():
+            if len(files) > 1:
+                self._merge(hour, files)
         DeltaTable(self._root).vacuum(dry_run=False)
         return Compacted(before, len(self.files()))
+
+    def _merge(self, hour: str, files: list[_LiveFile]) -> None:
+        directory = f"{_HOUR}={hour}"
+        sources = [(f"{self._root}/{file.path}", hour) for file in files]
+        (merged,) = merge_files(sources, f"{self._root}/{directory}", self._disk)
+        now_ms = self._clock.now_ms()
+        actions: list[AddAction | RemoveAction] = [
+            RemoveAction(file.path, False, now_ms, file.size_bytes, {_HOUR: hour}) for file in files
+        ]
+        actions.append(_added(f"{directory}/{merged.name}", merged, now_ms, is_new=False))
+        for _ in range(_MOST_TRIES):
+            table = DeltaTable(self._root)
+            if not set(_live_files(table)).issuperset(files):
+                # Somebody else has merged them.
+                break
+            try:
+                # Tried again by itself it would go in whatever others have removed meanwhile.
+                strictly = CommitProperties(max_commit_retries=0)
+                table.create_write_transaction(
+                    actions, "append", self._schema, partition_by=[_HOUR], commit_properties=strictly
+                )
+            except CommitFailedError:
+                continue
+            return
+        self._disk.remove(f"{self._root}/{directory}/{merged.name}")
 
     def _adopt(self, attempt: Attempt, file: WrittenFile) -> AddAction:
         """Out of the stage, to its place. Nothing refers to it yet."""
@@ -132,9 +178,7 @@ class DeltaLakeTable:
         self._disk.make_directory(f"{self._root}/{directory}")
         self._disk.rename(f"{self._staging.path(attempt)}/{file.name}", f"{self._root}/{name}")
         self._disk.sync_directory(f"{self._root}/{directory}")
-        return AddAction(
-            name, file.size_bytes, {_HOUR: file.hour}, self._clock.now_ms(), True, f'{{"numRecords":{file.rows}}}'
-        )
+        return _added(name, file, self._clock.now_ms(), is_new=True)
 
     def _ended(self, attempt: Attempt, found: Standing, files: list[AddAction | RemoveAction] | None) -> Outcome:
         if found is Standing.TAKEN:
@@ -181,6 +225,16 @@ class DeltaLakeTable:
 
     def _names(self) -> list[str]:
         return self._disk.list_directory(f"{self._root}/{_LEDGERS}")
+
+
+def _live_files(table: DeltaTable) -> list[_LiveFile]:
+    rows = pa.table(table.get_add_actions(flatten=True)).select(_LIVE_COLUMNS).to_pylist()
+    return [_LiveFile(*(row[name] for name in _LIVE_COLUMNS)) for row in rows]
+
+
+def _added(path: str, file: WrittenFile, now_ms: int, *, is_new: bool) -> AddAction:
+    """`is_new`: its rows are."""
+    return AddAction(path, file.size_bytes, {_HOUR: file.hour}, now_ms, is_new, f'{{"numRecords":{file.rows}}}')
 
 
 def _pointer(query: str) -> str:

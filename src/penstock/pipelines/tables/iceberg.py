@@ -178,8 +178,8 @@ class IcebergTable:
                     overwrite.delete_data_file(file)
                 for added in parquet_files_to_data_files(table.io, table.metadata, iter([path])):
                     overwrite.append_data_file(added)
-        except (CommitFailedException, ValidationException):
-            self._disk.remove(urlparse(path).path)
+        except (CommitFailedException, ValidationException, FileNotFoundError):
+            self._remove(urlparse(path).path)
         self._staging.discard(attempt)
 
     def _remove_unused(self) -> None:
@@ -197,7 +197,12 @@ class IcebergTable:
             ledger = ledgers.get(query)
             passed = number != _snapshot_id(table) if query == _COMPACT else ledger and number <= ledger.batch_id
             if passed:
-                self._disk.remove(f"{directory}/{name}")
+                self._remove(f"{directory}/{name}")
+
+    def _remove(self, path: str) -> None:
+        """What nobody uses: another that merges may have found that too."""
+        with suppress(FileNotFoundError):
+            self._disk.remove(path)
 
     def _adopt(self, attempt: Attempt, file: WrittenFile) -> str:
         """Out of the stage, to its place. Nothing refers to it yet."""
@@ -211,9 +216,7 @@ class IcebergTable:
     def _ended(self, attempt: Attempt, found: Standing, paths: list[str] | None) -> Outcome:
         if found is Standing.TAKEN:
             for path in paths or ():
-                # Who merges may have found that nobody uses it.
-                with suppress(FileNotFoundError):
-                    self._disk.remove(urlparse(path).path)
+                self._remove(urlparse(path).path)
         self._staging.discard(attempt)
         return Outcome.COMMITTED if found is Standing.OURS else Outcome.ALREADY
 
