@@ -1,6 +1,6 @@
 """A consumer whose offset a transaction is about to commit waits for its end, and goes on from there.
 
-With librdkafka this is more than a client does by itself: against Apache Kafka (4.3.1, librdkafka 2.15) the second of
+With librdkafka this is more than a client does by itself: against Apache Kafka (4.3.1, librdkafka 2.16) the second of
 these consumers begins at the start of its first partition.
 """
 
