@@ -1,7 +1,10 @@
 """OffsetFetch: how far groups have come; of the partitions asked for, or of all that a group has committed.
 
 Where a transaction under way is about to commit another offset, a client that asks for stable ones (`require_stable`)
-is told UNSTABLE_OFFSET_COMMIT, and asks again.
+is told UNSTABLE_OFFSET_COMMIT, and asks again. The offset in such a row is -1000 and not -1, because of librdkafka: if
+its consumer is given another partition meanwhile, it goes on with the offset of that row. -1 says that there is none,
+and it would begin at the start (auto.offset.reset), -1000 that the one of the group is still to be asked for. Other
+clients look at no offset beside an error.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ from penstock.wire.lifts.offset_fetch import (
     OffsetFetchResponseGroup,
     OffsetFetchResponseTopic,
 )
+
+# As librdkafka calls it within itself: RD_KAFKA_OFFSET_STORED.
+_STILL_TO_BE_ASKED_FOR = -1000
 
 
 class OffsetFetch:
@@ -106,9 +112,10 @@ class OffsetFetch:
 
 
 def _row(offset: FetchedOffset) -> OffsetFetchResponsePartitions:
+    is_unstable = offset.problem is Problem.UNSTABLE_OFFSET_COMMIT
     return OffsetFetchResponsePartitions(
         partition_index=i32(offset.partition),
-        committed_offset=i64(offset.offset),
+        committed_offset=i64(_STILL_TO_BE_ASKED_FOR if is_unstable else offset.offset),
         committed_leader_epoch=i32(offset.leader_epoch),
         metadata=offset.metadata,
         error_code=code_or_none(offset.problem),
