@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from random import Random
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
-from tests import scale
 from tests.spark.consumed import consumed
 from tests.spark.written import new_topic
 
@@ -21,8 +21,9 @@ from penstock.spark.task_writer import TaskWriter, Written
 from penstock.testing import TestNode
 
 SCHEMA = StructType().add("key", "string").add("value", "string")
-BATCHES = 20
 TASKS, ROWS = 2, 10
+STEPS = TASKS + 1
+BATCHES = (STEPS + 1) ** 2
 
 
 class Driver:
@@ -34,7 +35,7 @@ class Driver:
         self._name = name
         self._batch = QueryBatch("stream:contested", f"{name}{batch_id}", batch_id)
         self._messages: list[Written] = []
-        self.steps = [*(lambda task=task: self._write(task) for task in range(TASKS)), self._commit]
+        self.steps: list[Callable[[], None]] = [*(partial(self._write, task) for task in range(TASKS)), self._commit]
 
     def _write(self, task: int) -> None:
         values = [f"{self._batch.batch_id}-{task}-{row}" for row in range(ROWS)]
@@ -49,15 +50,13 @@ def test_one_wins_and_nothing_is_doubled(spark_node: TestNode) -> None:
     topic = new_topic(spark_node.bootstrap, 3)
     servers = {"kafka.bootstrap.servers": spark_node.bootstrap}
     options = stream_sink_options({**servers, "topic": topic, "delivery": "exactly-once"})
-    chance = Random(scale.seed())
     with ThreadPoolExecutor(2) as pool:
         for batch_id in range(BATCHES):
-            # Each is somewhere in its batch when both go on at once.
             meeting = threading.Barrier(2, timeout=30)
             drivers = [Driver(options, name, batch_id) for name in "ab"]
-            places = [chance.randrange(TASKS + 1) for _ in drivers]
-            done = list(pool.map(goes_through, drivers, places, [meeting, meeting]))
-            assert any(done), "nobody has committed"
+            # Each has done so much when they meet, and then both go on at once.
+            done = divmod(batch_id, STEPS + 1)
+            assert any(pool.map(goes_through, drivers, done, [meeting, meeting])), "nobody has committed"
     found = consumed(spark_node.bootstrap, topic, 3)
     expected = [f"{batch}-{task}-{row}" for batch in range(BATCHES) for task in range(TASKS) for row in range(ROWS)]
     assert Counter((message.value() or b"").decode() for message in found) == dict.fromkeys(expected, 1)
@@ -65,15 +64,16 @@ def test_one_wins_and_nothing_is_doubled(spark_node: TestNode) -> None:
     assert len(winners) == BATCHES, "a batch is of one driver alone"
 
 
-def goes_through(driver: Driver, place: int, meeting: threading.Barrier) -> bool:
+def goes_through(driver: Driver, done: int, meeting: threading.Barrier) -> bool:
     """False: it was refused, because the other one has taken over."""
-    is_refused = False
-    for number, step in enumerate(driver.steps):
-        if number == place:
-            meeting.wait()
-        if not is_refused:
-            try:
-                step()
-            except ClientFailure:
-                is_refused = True
-    return not is_refused
+    is_refused = not all(map(is_taken, driver.steps[:done]))
+    meeting.wait()
+    return not is_refused and all(map(is_taken, driver.steps[done:]))
+
+
+def is_taken(step: Callable[[], None]) -> bool:
+    try:
+        step()
+    except ClientFailure:
+        return False
+    return True
