@@ -55,9 +55,9 @@ class SteppedClock:
     Time still passes by itself, so real clients' long polls and heartbeats work unchanged.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ahead_ms: int = 0) -> None:
         self._base = SystemClock()
-        self._offset_ms = 0
+        self._offset_ms = ahead_ms
         self._sequence = itertools.count()
         self._armed: list[tuple[int, int, _SteppedTimer]] = []
 

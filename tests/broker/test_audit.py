@@ -14,6 +14,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.bad_input.raw import RawConnection
 from tests.interop.waiting import eventually
 
+from penstock.pipelines.core.audit_findings import Fault
+from penstock.pipelines.core.audit_plan import log_findings
+from penstock.pipelines.core.audited_log import served_log
 from penstock.testing.node import TestNode, node
 from penstock.units import KIB, MIB
 from penstock.wire.audit_messages import (
@@ -176,3 +179,22 @@ def test_what_retention_takes_is_served_while_it_is_there_and_gone_then() -> Non
         last = before.segments[-1]
         unknown = FileName(FileKind.LOG, last.base_offset + 1, last.generation)
         assert ask(running, read(before, unknown)).problem is AuditProblem.CHANGED
+
+
+def test_a_log_that_was_gone_when_its_node_started_is_listed_so(tmp_path: Path) -> None:
+    settings = {"audit.token": TOKEN}
+    with node(settings, data_dir=str(tmp_path)) as running:
+        admin = AdminClient({"bootstrap.servers": running.bootstrap, "log_level": 0})
+        admin.create_topics([NewTopic("small", 1)])["small"].result(10)
+        producer = Producer({"bootstrap.servers": running.bootstrap, "log_level": 0})
+        for number in range(7):
+            producer.produce("small", b"%d" % number, partition=0)
+        assert producer.flush(20) == 0
+        assert listed(running, "small").lost is None
+    for path in (tmp_path / "topics" / "small").glob("*/*.log"):
+        path.unlink()
+    with node(settings, data_dir=str(tmp_path)) as running:
+        log = listed(running, "small")
+        assert (log.lost, log.start_offset) == ((0, 7), 7)
+        (finding,) = log_findings(served_log("broker 1", log, None), [])
+        assert (finding.fault, finding.first_offset, finding.next_offset) == (Fault.MISSING_OFFSETS, 0, 7)

@@ -73,6 +73,17 @@ def test_a_first_batch_that_is_done_again_has_the_same_rows(spark_node: TestNode
     assert again.next_batch() == expected(0, 10, 20)
 
 
+def test_a_first_batch_that_is_done_again_when_there_are_more_partitions(spark_node: TestNode, topic: str) -> None:
+    reader = Query(spark_node, subscribe=topic, startingOffsets="earliest").reader
+    end = json.loads(json.dumps(reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())))
+    reader.stop()
+    add_partitions(spark_node, topic, 3)
+    append(spark_node, topic, 2)
+    again = Query(spark_node, json.dumps(end), subscribe=topic, startingOffsets="earliest")
+    assert again.read(again.reader.initialOffset(), end) == expected(0) + expected(1)
+    assert again.next_batch() == expected(2)
+
+
 def test_new_partitions_are_read_from_their_beginning(spark_node: TestNode, topic: str) -> None:
     query = Query(spark_node, subscribePattern=f"^{topic}$", maxOffsetsPerTrigger="4")
     assert query.next_batch() == []

@@ -2,6 +2,7 @@
 
 import time
 import urllib.request
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,14 @@ def test_data_that_was_given_a_place_is_there_for_the_next_node(tmp_path: Path) 
         consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "g"})
         assert consumer.get_watermark_offsets(TopicPartition("kept", 0), timeout=10) == (0, 1)
         consumer.close()
+
+
+def test_time_does_not_go_back_for_data_of_a_node_that_was_ahead(tmp_path: Path) -> None:
+    with penstock.testing.node(data_dir=str(tmp_path)) as node:
+        node.advance(days=3)
+        before = node.now_ms()
+    with penstock.testing.node(data_dir=str(tmp_path), ahead=timedelta(days=3)) as node:
+        assert 0 <= node.now_ms() - before < 60_000
 
 
 def test_two_nodes_do_not_share_a_directory(tmp_path: Path) -> None:

@@ -168,6 +168,7 @@ def _lost(log: Log, file: FileName) -> AuditReply:
 
 def _listed(partition: Partition) -> ListedLog:
     log = partition.log
+    lost = log.recovery.lost
     had_gaps = log.commit.says_gaps or log.clean_offset > 0 or any(segment.gaps for segment in log.segments)
     return ListedLog(
         topic=partition.topic,
@@ -183,6 +184,8 @@ def _listed(partition: Partition) -> ListedLog:
             for segment in log.segments
         ),
         failure=log.failure,
+        # One that has begun anew since, at what its leader has, has not lost them any more.
+        lost=lost if lost is not None and lost[1] == log.start_offset else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -43,17 +44,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: SourceOffset | None = None
         self._latest: SourceOffset | None = None
         self._last_batch_s: float | None = None
+        # Where the first batch begins, if this run has it.
+        self._initial: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         """Spark runs no batch as long as nothing is new, and records nothing before it runs one.
 
         So that a stream which was begun at the end is begun there for good, what it returns is never the newest offset:
-        without ids it differs from what `latestOffset` will say, and the end of the first batch, empty or not, says
-        where it began. The beginning of a log needs none of that.
+        without ids it differs from what `latestOffset` will say, and there is a first batch, if an empty one. The
+        beginning of a log needs none of that. But also there the end of the first batch says where it began: when it is
+        done again there may be more partitions, or the log may begin later.
         """
         offset = self._driving().offsets.at(self._options.start, starting=True)
         is_fixed = self._options.start == Everywhere(EARLIEST)
-        return (offset if is_fixed else SourceOffset(offset.offsets)).document()
+        self._initial = (offset if is_fixed else SourceOffset(offset.offsets)).document()
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark has no way to say both at once; `latestOffset` looks at the options."""
@@ -78,7 +83,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end is None or (end.offsets == begin.offsets and begin.has_all_ids and not begin.renewed_topics(end)):
             # The same text, else Spark would run a batch for it.
             return start
-        return end.after(begin).document()
+        ended = end.after(begin)
+        return (replace(ended, begins=begin.offsets) if start == self._initial else ended).document()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return None if self._latest is None or not self._latest.offsets else self._latest.document()

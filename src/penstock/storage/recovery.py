@@ -131,6 +131,7 @@ class Recovery:
         start_offset = self._start_offset
         if not self._segments and end_offset > start_offset:
             self.report.notes.append(f"all records before offset {end_offset} are gone from the disk")
+            self.report.lost = start_offset, end_offset
             start_offset = end_offset
         # Appending goes on in the last file only if it ends where the log ends.
         appendable = last is not None and written_end == end_offset and last not in self._bad_tails

@@ -22,6 +22,8 @@ class RecoveryReport:
     transaction_indexes_rebuilt: int = 0
     damage: list[Damage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    # All that the log had, if no segment is left of it: it goes on behind that as if it had been deleted.
+    lost: tuple[int, int] | None = None
 
     @property
     def noteworthy(self) -> bool:

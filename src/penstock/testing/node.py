@@ -22,6 +22,8 @@ from penstock.node.assemble import Running, running
 
 T = TypeVar("T")
 
+_MS = timedelta(milliseconds=1)
+
 # A test waits for nothing: groups form at once, dead members are found soon, ports are free ones. And it finds only the
 # topics that it has made: usage, which has one of its own, is metered where a test asks for it.
 DEFAULTS = {
@@ -40,12 +42,12 @@ class TestNode:
     # Not a test class, whatever its name looks like to pytest.
     __test__ = False
 
-    def __init__(self, data_dir: str, settings: Mapping[str, str], disk: Disk) -> None:
+    def __init__(self, data_dir: str, settings: Mapping[str, str], disk: Disk, ahead: timedelta) -> None:
         flags = {**DEFAULTS, **settings, "data.dir": data_dir}
         self.data_dir = data_dir
         self._settings: Settings = load_settings(environment={}, flags=flags)
         self._disk = disk
-        self._clock = SteppedClock()
+        self._clock = SteppedClock(ahead // _MS)
         self._loop = uvloop.new_event_loop()
         self._ready: Future[Running] = Future()
         self._failure: BaseException | None = None
@@ -65,7 +67,7 @@ class TestNode:
 
     def advance(self, **duration: float) -> None:
         """Time goes forward, as in `advance(days=15)` or `advance(milliseconds=10)`; what falls due happens first."""
-        by_ms = timedelta(**duration) // timedelta(milliseconds=1)
+        by_ms = timedelta(**duration) // _MS
         self._call(lambda: self._clock.advance(by_ms))
 
     def metric(self, name: str, **labels: str) -> float | None:
@@ -127,14 +129,19 @@ class TestNode:
 
 @contextmanager
 def node(
-    settings: Mapping[str, str] | None = None, *, data_dir: str | None = None, disk: Disk | None = None
+    settings: Mapping[str, str] | None = None,
+    *,
+    data_dir: str | None = None,
+    disk: Disk | None = None,
+    ahead: timedelta = timedelta(),
 ) -> Iterator[TestNode]:
     """A node on free ports of the loopback interface. Without `data_dir` its data goes when it stops.
 
-    `settings` are given by name, as in a configuration file.
+    `settings` are given by name, as in a configuration file. Its clock begins `ahead` of real time: for data of a node
+    whose clock was advanced, so that time does not go back for them.
     """
     with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
-        test_node = TestNode(data_dir or temporary, settings or {}, disk or LocalDisk())
+        test_node = TestNode(data_dir or temporary, settings or {}, disk or LocalDisk(), ahead)
         test_node.start()
         try:
             yield test_node

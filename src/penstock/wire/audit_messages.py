@@ -105,6 +105,8 @@ class ListedLog(msgspec.Struct, frozen=True):
     segments: tuple[ListedSegment, ...]
     # Why the log takes nothing more.
     failure: str | None = None
+    # Which records were gone from the disk when the node started: the log starts behind them.
+    lost: tuple[int, int] | None = None
 
 
 class AuditReply(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -118,6 +118,8 @@ def log_findings(log: AuditedLog, reports: Sequence[SegmentReport]) -> list[Find
 
     if log.failure is not None:
         find(Fault.FAILED_LOG, log.failure)
+    if log.lost is not None:
+        find(Fault.MISSING_OFFSETS, "no segment was left of the log when its node started", *log.lost)
     if any(report.has_changed or report.silence for report in reports):
         return found
     gone = gone_offset(reports)

@@ -38,6 +38,8 @@ class AuditedLog(msgspec.Struct, frozen=True):
     failure: str | None = None
     # Where a node that has it open would append.
     end_offset: int = UNKNOWN
+    # What was gone when that node started.
+    lost: tuple[int, int] | None = None
 
     @property
     def name(self) -> tuple[str, int]:
@@ -97,6 +99,7 @@ def served_log(replica: str, listed: ListedLog, checkpoint: Checkpoint | None) -
         truncations=listed.truncations,
         failure=listed.failure,
         end_offset=listed.end_offset,
+        lost=listed.lost,
     )
 
 
