@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,8 @@ def test_windows(spark: SparkSession, spark_node: TestNode, tmp_path: Path) -> N
     assert found == {(0, "a", 2, 10), (0, "b", 1, 5), (1, "a", 1, 5)}
     aggregate(spark, run, Windows(), Reports())
     assert table_of(str(run.target)).num_rows == 3
+    with pytest.raises(PipelineRefused, match="was written with another checkpoint"):
+        aggregate(spark, replace(run, checkpoint=f"{tmp_path}/another"), Windows(), Reports())
     with pytest.raises(PipelineRefused, match="these windows cannot be made"):
         aggregate(spark, run, Windows(key="no_such_column"), Reports())
 
