@@ -64,7 +64,8 @@ def main(arguments: list[str] | None = None) -> None:
         starts=beginnings(given.bootstrap, given.topic),
     )
     with spark_session("slow pages", "local[*]", {}) as session:
-        sink = TableSink(session, run.target, SCHEMA, run.checkpoint_directory, run.starts, say)
+        # Minutes that are not over are in the checkpoint alone.
+        sink = TableSink(session, run.target, SCHEMA, run.checkpoint_directory, run.starts, say, has_state=True)
         run_into(sink, slow_pages(read_stream(session, run, sink.starts)), run)
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.disk.local import LocalDisk
 from penstock.pipelines.core.hours import label
+from penstock.pipelines.core.refusal import PipelineRefused
 from penstock.pipelines.hour_files import MOST_OPEN, HourFiles
 
 
-def batch(stamps: list[datetime]) -> pa.RecordBatch:
+def batch(stamps: Sequence[datetime | None]) -> pa.RecordBatch:
     return pa.record_batch({"timestamp": pa.array(stamps, pa.timestamp("us", "UTC"))})
 
 
@@ -44,6 +47,11 @@ def test_many_hours_are_not_open_at_the_same_time(tmp_path: Path) -> None:
         files.add(batch(stamps))
     assert sum(file.rows for file in files.written) == 2 * len(stamps)
     assert len(files.written) > len(stamps)
+
+
+def test_a_row_without_a_time(tmp_path: Path) -> None:
+    with pytest.raises(PipelineRefused, match="a row has no timestamp"), HourFiles(str(tmp_path), LocalDisk()) as files:
+        files.add(batch([datetime(2026, 1, 1, tzinfo=UTC), None]))
 
 
 @given(st.datetimes(min_value=datetime(1, 1, 1), max_value=datetime(9999, 12, 31)))

@@ -47,7 +47,7 @@ def test_lines_are_rounded_and_totals_are_their_sums() -> None:
     )
     assert found.totals_csv() == (
         "month,state,tenant,messages_in,messages_out,bytes_in,bytes_out,requests,amount,per_million_messages,currency\n"
-        "2026-11,final,acme,3000010,0,0,0,5,1.03,0.3433,EUR\n"
+        "2026-11,final,acme,3000010,0,0,0,5,1.03,0.3417,EUR\n"
         "2026-11,final,bolt,10,0,0,0,0,7.00,700000.0000,EUR\n"
     )
     assert found.total == Decimal("8.03")
@@ -58,6 +58,11 @@ def test_what_is_not_final_says_so_and_requests_alone_are_no_messages() -> None:
     (total,) = read(found.totals_csv())
     assert (total["state"], total["per_million_messages"]) == ("open", "")
     assert "open" in chart(found)
+
+
+def test_a_million_messages_have_their_price_where_few_cost_no_cent() -> None:
+    (total,) = read(invoices(row("acme", "0.0004", quantity=1000)).totals_csv())
+    assert (total["amount"], total["per_million_messages"]) == ("0.00", "0.4000")
 
 
 def test_names_are_no_formulas_and_no_markup() -> None:

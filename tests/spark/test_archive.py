@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,8 @@ def test_a_topic_as_it_is_and_on_it_goes(spark: SparkSession, spark_node: TestNo
 def test_json_with_a_table_for_the_rest(spark: SparkSession, spark_node: TestNode, tmp_path: Path) -> None:
     topic = old_topic(spark_node)
     values = [b'{"id": 1, "items": ["a"]}', b"{", b'{"id": "x"}', None, b'{"id": 2, "more": 0}', b"\xff", b""]
+    # One whole value, and more.
+    values += [b'{"id": 3}\n{"id": 4}', b'{"id": 5}}']
     produce(producer(spark_node.bootstrap), topic, values)
     target = f"parquet:{tmp_path}/orders"
     reports = Reports()
@@ -86,8 +89,10 @@ def test_json_with_a_table_for_the_rest(spark: SparkSession, spark_node: TestNod
         (2, b'{"id": "x"}', no_fit),
         (5, b"\xff", "the value is not UTF-8"),
         (6, b"", no_fit),
+        (7, b'{"id": 3}\n{"id": 4}', no_fit),
+        (8, b'{"id": 5}}', no_fit),
     ]
-    assert [(report.rows, report.unreadable) for report in reports.found] == [(3, 4)]
+    assert [(report.rows, report.unreadable) for report in reports.found] == [(3, 6)]
     # Whoever reads it as a directory sees the same.
     assert spark.read.parquet(str(tmp_path / "orders")).count() == 3
 
@@ -157,6 +162,8 @@ def test_windows(spark: SparkSession, spark_node: TestNode, tmp_path: Path) -> N
     assert found == {(0, "a", 2, 10), (0, "b", 1, 5), (1, "a", 1, 5)}
     aggregate(spark, run, Windows(), Reports())
     assert table_of(str(run.target)).num_rows == 3
+    with pytest.raises(PipelineRefused, match="was written with another checkpoint"):
+        aggregate(spark, replace(run, checkpoint=f"{tmp_path}/another"), Windows(), Reports())
     with pytest.raises(PipelineRefused, match="these windows cannot be made"):
         aggregate(spark, run, Windows(key="no_such_column"), Reports())
 

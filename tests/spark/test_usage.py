@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import count as numbers
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,25 +14,20 @@ from tests.bad_input.batches import good_batch
 from tests.bad_input.raw import RawConnection, answer_in, packed
 from tests.interop.waiting import eventually
 from tests.node.usage_topic import read_records
-from tests.spark.usage_run import PRICES, Counts, check_bills, contents, count, go, rows_of, run_of, used
+from tests.spark.usage_events import append, event_of, late_events
+from tests.spark.usage_run import PRICES, TENANTS, Counts, check_bills, contents, count, go, rows_of, run_of, used
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from penstock.cluster.core.messages import Addressed, AppendUsage, decode_reply, encode
 from penstock.pipelines.core.usage_gaps import Why
 from penstock.pipelines.usage import TOPIC
-from penstock.rpc.core.call import private_call
-from penstock.telemetry.usage import Usage
 from penstock.telemetry.usage_events import UsageEvents
 from penstock.testing import TestNode, node
 from penstock.units import HOUR_MS
-from penstock.wire.records import Record, build_batch
+from penstock.wire.records import Record
 
-TENANTS = [f"tenant{number:02}" for number in range(50)]
 HOURS = 24
 PRODUCE = "Produce"
-
-_producers = numbers(10**6)
 
 
 @pytest.fixture(scope="module")
@@ -65,55 +59,37 @@ def send(connection: RawConnection, tenant: str, messages: int, sent: Counts) ->
     count(sent, tenant, PRODUCE, messages, len(batch), 1)
 
 
-def append(running: TestNode, partition: int, records: Iterable[Record]) -> None:
-    """As a broker does whose answers got lost, and who has a new producer id since."""
-    with RawConnection(running.bootstrap) as connection:
-        cluster_id = connection.ask(requests.metadata()).cluster_id
-        for record in records:
-            alone = [record._replace(offset=0)]
-            batch = bytes(build_batch(alone, producer_id=next(_producers), producer_epoch=0, base_sequence=0))
-            message = Addressed(cluster_id, 1, AppendUsage(partition, batch))
-            connection.send_bytes(bytes(private_call(encode(message), decode_reply).frame))
-            assert not decode_reply(connection.receive_frame()[4:]).problem
-
-
-def event_of(life: UsageEvents, to_ms: int, tenant: str, messages: int, *, last: bool = False) -> Record:
-    counted = Usage(10)
-    counted.of_api(PRODUCE).count(tenant, "orders", messages, 100 * messages, 1)
-    (event,) = life.cut(counted.take(), to_ms, last=last)
-    return Record(0, event.timestamp_ms, event.key, event.value)
-
-
 def test_a_day_of_fifty_tenants(spark: SparkSession, metered: tuple[TestNode, Counts], tmp_path: Path) -> None:
     running, sent = metered
-    first = go(spark, run_of(running, TOPIC, tmp_path, prices=None), running.now_ms())
+    bootstrap = running.bootstrap
+    first = go(spark, run_of(bootstrap, TOPIC, tmp_path, prices=None), running.now_ms())
     # All but the hour that is not over.
     assert first.closed.hours in (HOURS - 1, HOURS)
     assert (first.closed.corrections, first.billed_rows, first.checked) == (0, 0, ([], 0))
     assert not (tmp_path / "usage_billing").exists()
 
-    # All of it again, and a node that could not write until now: two lives, of which the first was killed.
-    append(running, 0, read_records(running.bootstrap))
+    append(bootstrap, 0, read_records(bootstrap))
     day_ms = running.now_ms() - HOURS * HOUR_MS
-    life = UsageEvents(9, 100, day_ms, gap_before=False)
-    late = [event_of(life, day_ms + 2 * HOUR_MS, TENANTS[3], 1000), event_of(life, day_ms + 5 * HOUR_MS, TENANTS[4], 7)]
-    count(sent, TENANTS[3], PRODUCE, 1000, 100_000, 1)
-    count(sent, TENANTS[4], PRODUCE, 7, 700, 1)
-    after = UsageEvents(9, 200, day_ms + 6 * HOUR_MS, gap_before=True)
-    # A clock that is ahead: what is not over is not final.
-    late.append(event_of(after, running.now_ms() + 10**10, TENANTS[5], 10**6, last=True))
-    append(running, 1, [*late, *late])
-    append(running, 2, [Record(0, running.now_ms(), b"key", b"not an event")])
+    late = late_events(day_ms, sent)
+    # By a clock that is ahead: what is not over is not final.
+    ahead = UsageEvents(8, 300, day_ms, gap_before=False)
+    late.append(event_of(ahead, running.now_ms() + 10**10, TENANTS[5], 10**6, Counter(), last=True))
+    append(bootstrap, 1, [*late, *late])
+    append(bootstrap, 2, [Record(0, running.now_ms(), b"key", b"not an event")])
     running.advance(hours=2)
-    wait_for_records(running, 2 * HOURS + 8)
+    wait_for_records(running, 2 * HOURS + 2 * len(late) + 2)
 
-    run = run_of(running, TOPIC, tmp_path)
+    run = run_of(bootstrap, TOPIC, tmp_path)
     second = go(spark, run, running.now_ms())
     rows = [row for row in rows_of(run.tables.hours) if row["api"] == PRODUCE]
     assert used(rows) == sent
     corrections = [row for row in rows if row["is_correction"]]
-    assert sorted((row["tenant"], row["messages"]) for row in corrections) == [(TENANTS[3], 1000), (TENANTS[4], 7)]
-    assert (second.closed.corrections, second.checked.doubles) == (2, HOURS + 3)
+    assert sorted((row["tenant"], row["messages"]) for row in corrections) == [
+        (TENANTS[3], 1000),
+        (TENANTS[4], 7),
+        (TENANTS[4], 9),
+    ]
+    assert (second.closed.corrections, second.checked.doubles) == (3, HOURS + len(late))
     assert [(gap.node, gap.why, gap.to_ms) for gap in second.checked.gaps] == [
         (9, Why.KILLED, day_ms + 6 * HOUR_MS),
         (None, Why.UNREADABLE, None),
@@ -126,7 +102,7 @@ def test_a_day_of_fifty_tenants(spark: SparkSession, metered: tuple[TestNode, Co
     prices.write_bytes(PRICES)
     before = contents(tmp_path)
     command = ["pipeline", "run", "usage", "--to", f"parquet:{tmp_path}/usage", "--reports", f"{tmp_path}/reports"]
-    command += ["--prices", str(prices), "--late", "0", "--bootstrap", running.bootstrap, "--output", "json"]
+    command += ["--prices", str(prices), "--late", "0", "--bootstrap", bootstrap, "--output", "json"]
     done = CliRunner().invoke(app, [*command, "--conf", "spark.sql.shuffle.partitions=2"])
     assert done.exit_code == 0, done.stderr
     said = json.loads(done.stdout)

@@ -21,7 +21,6 @@ from penstock.pipelines.tables.opening import open_table
 from penstock.pipelines.topic_stream import TopicRun
 from penstock.pipelines.usage import UsageDone, UsageRun, UsageTables, usage
 from penstock.spark.core.topic_partition import TopicPartition
-from penstock.testing import TestNode
 
 PRICES = b"""
 currency = "EUR"
@@ -33,16 +32,18 @@ per_million_requests = 3000
 """
 PARTITIONS = 3
 
+TENANTS = [f"tenant{number:02}" for number in range(50)]
+
 # What senders say: by tenant and API, messages, bytes and requests.
 Counts = Counter[tuple[str, str, str]]
 
 
 def run_of(
-    running: TestNode, topic: str, root: Path, prices: bytes | None = PRICES, late_ms: int = 0, kind: str = "parquet"
+    bootstrap: str, topic: str, root: Path, prices: bytes | None = PRICES, late_ms: int = 0, kind: str = "parquet"
 ) -> UsageRun:
     tables = UsageTables.beside(Target.parse(f"{kind}:{root}/usage"))
     starts = {TopicPartition(topic, partition): 0 for partition in range(PARTITIONS)}
-    events = TopicRun(bootstrap=running.bootstrap, topic=topic, target=tables.events, starts=starts)
+    events = TopicRun(bootstrap=bootstrap, topic=topic, target=tables.events, starts=starts)
     book = PriceBook.parse(prices) if prices is not None else None
     return UsageRun(events=events, tables=tables, reports=f"{root}/reports", book=book, late_ms=late_ms)
 

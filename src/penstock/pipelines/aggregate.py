@@ -41,7 +41,7 @@ class Windows:
 
 
 def aggregate(session: SparkSession, run: TopicRun, windows: Windows, told: Told) -> None:
-    sink = TableSink(session, run.target, SCHEMA, run.checkpoint_directory, run.starts, told)
+    sink = TableSink(session, run.target, SCHEMA, run.checkpoint_directory, run.starts, told, has_state=True)
     records = read_stream(session, run, sink.starts)
     try:
         counted = (

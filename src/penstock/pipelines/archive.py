@@ -12,7 +12,7 @@ from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import StructType
 
 from penstock.pipelines.core.refusal import PipelineRefused
 from penstock.pipelines.progress import Told
@@ -33,7 +33,9 @@ RECORDS = pa.schema(
     ]
 )
 
-_CORRUPT = "_corrupt"
+# Spark reads JSON as far as it has a value, and does not mind what follows: a second one, say. So the value is read as
+# a part of something larger, whose end must be found behind it.
+_VALUE, _END, _CORRUPT = "value", "penstock_end", "corrupt"
 _NO_TEXT = "the value is not UTF-8"
 _NO_FIT = "the value is not JSON that fits the schema"
 
@@ -60,20 +62,20 @@ def _parsed(json_schema: str) -> StructType:
         raise PipelineRefused(f"{json_schema!r} is no schema: {str(error).strip()}") from None
     if not isinstance(fields, StructType) or not fields.fields:
         raise PipelineRefused(f"{json_schema!r} is no schema: write columns, as in 'id long, name string'")
-    if _CORRUPT in fields.names:
-        raise PipelineRefused(f"{_CORRUPT} is taken: name that column of the schema otherwise")
     return fields
 
 
 def _read(rows: DataFrame, fields: StructType) -> DataFrame:
     text = f.col("value").cast("string")
-    with_corrupt = StructType([*fields.fields]).add(_CORRUPT, StringType())
-    parsed = f.from_json(text, with_corrupt, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
+    larger = f.concat(f.lit(f'{{"{_VALUE}":'), text, f.lit(f',"{_END}":1}}'))
+    whole = StructType().add(_VALUE, fields).add(_END, "integer").add(_CORRUPT, "string")
+    parsed = f.from_json(larger, whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
     read = rows.withColumn(READ, parsed)
-    missing = f.col(READ).isNull() | f.col(READ)[_CORRUPT].isNotNull()
+    found = f.col(READ)
+    missing = found[_VALUE].isNull() | found[_END].isNull() | found[_CORRUPT].isNotNull()
     reason = (
         f.when(f.col("value").isNull(), f.lit(None))
         .when(~f.is_valid_utf8(text), f.lit(_NO_TEXT))
         .when(missing, f.lit(_NO_FIT))
     )
-    return read.withColumn(REASON, reason).withColumn(READ, f.col(READ).dropFields(_CORRUPT))
+    return read.withColumn(REASON, reason).withColumn(READ, found[_VALUE])

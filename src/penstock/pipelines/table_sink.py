@@ -54,14 +54,25 @@ class TableSink:
         checkpoint: str,
         starts: Mapping[TopicPartition, int],
         told: Told,
+        *,
+        has_state: bool = False,
     ) -> None:
-        """`starts`: where a query without a checkpoint begins; what the table has already counts for more."""
+        """`starts`: where a query without a checkpoint begins; what the table has already counts for more.
+
+        `has_state`: it holds rows back, until a window is over say. Then nobody can go on without its checkpoint.
+        """
         session.dataSource.register(StageDataSource)
         self._target = target
         self._table = open_table(target, schema)
         self._unreadable: Table | None = None
         self._checkpoint = Checkpoint(session, checkpoint)
-        reached = ends(self._table.ledgers().values())
+        ledgers = self._table.ledgers()
+        if has_state and ledgers.keys() - {self._checkpoint.query_id()}:
+            raise PipelineRefused(
+                f"{target} was written with another checkpoint, which alone has what was read and is not written yet: "
+                f"go on with that one instead of {checkpoint}, or use another table"
+            )
+        reached = ends(ledgers.values())
         self.starts = {partition: reached.get(partition, start) for partition, start in starts.items()}
         self._told = told
         self._is_stopping = False

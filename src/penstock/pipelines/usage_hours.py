@@ -95,15 +95,9 @@ def summed(archive: UsageArchive, closing: Closing) -> DataFrame:
     events = archive.events().where(in_time).withColumn("is_counted", is_counted)
     # A double has the same content, so it is of the same hour, and both are among these.
     same = Window.partitionBy(*KEY).orderBy(f.col("is_counted").desc(), "partition", "offset")
-    doubles = (
-        events.select(*KEY, "partition", "offset", "is_counted")
-        .withColumn("place", f.row_number().over(same))
-        .where((f.col("place") > 1) & ~f.col("is_counted"))
-        .select("partition", "offset")
-    )
-    new = events.where(~f.col("is_counted")).join(doubles, ["partition", "offset"], "left_anti")
+    once = events.withColumn("place", f.row_number().over(same)).where((f.col("place") == 1) & ~f.col("is_counted"))
     hour = f.expr(f"(to_ms - 1) div {HOUR_MS}")
-    series = new.select(hour.alias("hour_number"), f.explode("usage").alias("used")).select("hour_number", "used.*")
+    series = once.select(hour.alias("hour_number"), f.explode("usage").alias("used")).select("hour_number", "used.*")
     month = _month(f.col("hour_number"))
     return (
         series.groupBy("hour_number", "tenant", "topic", "api")

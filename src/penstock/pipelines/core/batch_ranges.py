@@ -16,7 +16,7 @@ def batch_ranges(
 
     other ones when it is done again. A partition that is new later begins at 0.
     """
-    begins = end.begins or (starts if before is None else before.offsets)
+    begins = (end.begins or starts) if before is None else before.offsets
     return tuple(
         Range(*partition, begins.get(partition, 0), offset)
         for partition, offset in sorted(end.offsets.items())

@@ -67,7 +67,9 @@ class Bill:
         messages = self.quantity(Item.MESSAGES_IN, Item.MESSAGES_OUT)
         if not messages:
             return None
-        cost = _EXACT.divide(_EXACT.multiply(self.total, Decimal(10**6)), Decimal(messages))
+        # Of what is owed before it is rounded: a bill of no cent has its price too.
+        amount = sum((line.row.amount for line in self.lines), Decimal(0))
+        cost = _EXACT.divide(_EXACT.multiply(amount, Decimal(10**6)), Decimal(messages))
         return cost.quantize(Decimal("0.0001"), context=_EXACT)
 
 
