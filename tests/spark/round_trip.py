@@ -11,8 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.checksums import Checksum, checksum_of
 
 PARTITIONS = 12
-_WRITERS = 8
-_BATCHES = 4
+_WRITERS = 4
 
 
 @dataclass(frozen=True)
@@ -25,6 +24,8 @@ class Trip:
     group: str
     checkpoint: str
     rows: int
+    # How many offsets a batch of the stream has.
+    batch_offsets: int
     # Of the first row; the others follow, a millisecond each.
     begin_ms: int
     format: str = "penstock"
@@ -101,8 +102,7 @@ def checksum_read(spark: SparkSession, trip: Trip, topic: str) -> Checksum:
 
 
 def _copied_by_a_stream(spark: SparkSession, trip: Trip) -> int:
-    """In a few batches."""
-    limit = {"maxOffsetsPerTrigger": str(trip.rows // _BATCHES + 1), "kafka.group.id": trip.group}
+    limit = {"maxOffsetsPerTrigger": str(trip.batch_offsets), "kafka.group.id": trip.group}
     rows = spark.readStream.format(trip.format).options(**trip.source(trip.topic), **limit).load()
     writer = rows.select("key", "value", "headers", "partition", "timestamp").writeStream.format(trip.format)
     writer = writer.options(**trip.sink(trip.copy), checkpointLocation=trip.checkpoint)

@@ -23,7 +23,7 @@ MILLION = 1_000_000
 TWO_WORKERS = "two workers"
 
 
-def new_trip(node: TestNode, directory: Path, rows: int, format: str = "penstock") -> Trip:
+def new_trip(node: TestNode, directory: Path, rows: int, batches: int, format: str = "penstock") -> Trip:
     topic, copy = (new_topic(node.bootstrap, PARTITIONS) for _ in range(2))
     return Trip(
         bootstrap=node.bootstrap,
@@ -32,6 +32,8 @@ def new_trip(node: TestNode, directory: Path, rows: int, format: str = "penstock
         group=f"copy-{uuid4().hex[:8]}",
         checkpoint=str(directory / "checkpoint"),
         rows=rows,
+        # Each row has one, and so has each marker of a transaction.
+        batch_offsets=rows * 6 // 5 // batches,
         begin_ms=node.now_ms() - 2 * rows,
         format=format,
     )
@@ -47,7 +49,7 @@ def check(trip: Trip, seen: Seen) -> None:
 
 
 def test_the_same_rows_at_every_end(spark: SparkSession, spark_node: TestNode, tmp_path: Path) -> None:
-    trip = new_trip(spark_node, tmp_path, 5000)
+    trip = new_trip(spark_node, tmp_path, 5000, batches=2)
     check(trip, round_trip(spark, trip))
     # What ends the topic are the markers of transactions: they are no rows, and no lag either.
     assert lag(trip.bootstrap, trip.group, trip.topic, PARTITIONS) == 0
@@ -58,7 +60,7 @@ def test_the_same_rows_at_every_end(spark: SparkSession, spark_node: TestNode, t
 def test_a_million_rows(
     spark_node: TestNode, tmp_path: Path, master: str, record_property: Callable[[str, object], None]
 ) -> None:
-    trip = new_trip(spark_node, tmp_path, MILLION)
+    trip = new_trip(spark_node, tmp_path, MILLION, batches=4)
     with running(master, tmp_path) as url:
         settings = {"spark.executor.memory": WORKER_MEMORY, "spark.ui.enabled": "true", "spark.ui.port": "0"}
         seen = Driver(url, tmp_path / "driver", settings).run(round_trip, trip)
