@@ -27,6 +27,7 @@ from tests.spark.test_round_trip import MILLION, check, new_trip
 from tests.spark.written import cut, new_topic, produce, producer
 
 from penstock.testing import TestNode
+from penstock.units import MINUTE_MS
 
 pytestmark = pytest.mark.torture("spark-connector")
 
@@ -173,7 +174,9 @@ def test_both_go_on_behind_what_is_gone(driver: Driver, spark_node: TestNode) ->
 
 @contextmanager
 def open_transaction(bootstrap: str, topic: str, values: list[bytes]) -> Iterator[None]:
-    client = Producer({"bootstrap.servers": bootstrap, "transactional.id": uuid4().hex})
+    # As long as a session takes to start on a busy machine, and longer.
+    patient = {"transaction.timeout.ms": 15 * MINUTE_MS}
+    client = Producer({"bootstrap.servers": bootstrap, "transactional.id": uuid4().hex, **patient})
     client.init_transactions(WAIT_S)
     client.begin_transaction()
     for value in values:
