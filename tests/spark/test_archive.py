@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from tests.durability.clients import delete_topic
 from tests.interop.waiting import eventually
 from tests.spark.archived import BASE_MS, HOUR_MS, Reports, old_topic, places, rows_of, run_of, table_of, write
 from tests.spark.reading import add_partitions
-from tests.spark.written import produce, producer
+from tests.spark.written import new_topic, produce, producer
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
@@ -144,6 +145,20 @@ def test_continuously(spark: SparkSession, spark_node: TestNode, topic: str, tmp
             query.stop()
         working.join(30)
     assert len(places(target)) == 11
+
+
+def test_another_topic_of_the_same_name(spark: SparkSession, spark_node: TestNode, tmp_path: Path) -> None:
+    topic = old_topic(spark_node)
+    write(spark_node, topic, 0, range(3))
+    run = run_of(spark_node, topic, f"parquet:{tmp_path}/orders", 1)
+    archive(spark, run, None, Reports())
+    delete_topic(spark_node.bootstrap, topic)
+    new_topic(spark_node.bootstrap, name=topic, config={"retention.ms": "-1"})
+    write(spark_node, topic, 0, range(6))
+    # It would begin where the table ends.
+    with pytest.raises(PipelineRefused, match=f"a topic {topic} that was deleted since"):
+        archive(spark, replace(run, checkpoint=f"{tmp_path}/another"), None, Reports())
+    assert len(places(str(run.target))) == 3
 
 
 def test_windows(spark: SparkSession, spark_node: TestNode, tmp_path: Path) -> None:

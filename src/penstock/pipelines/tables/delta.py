@@ -91,8 +91,8 @@ class DeltaLakeTable:
             found = standing(known, attempt.batch_id, attempt.attempt)
             if found is not Standing.MISSING:
                 return self._ended(attempt, found, files)
-            ledger = settled(known, attempt.batch_id, attempt.attempt, batch.ranges)
-            check_apart(ledgers.values(), ledger.ranges)
+            ledger = settled(known, attempt.batch_id, attempt.attempt, batch.ranges, batch.topic_ids)
+            check_apart(ledgers.values(), ledger.ranges, ledger.topic_ids)
             if files is None:
                 files = [self._adopt(attempt, file) for file in batch.files]
             number = self._keep(attempt, ledger)
