@@ -200,6 +200,7 @@ def test_the_command(spark: SparkSession, spark_node: TestNode, topic: str, tmp_
         (["TOPIC", "--to", "/x"], "'/x' is no table: write parquet:PATH"),
         (["TOPIC", "--to", "iceberg:lake/sales.orders"], "say --checkpoint DIRECTORY"),
         (["TOPIC", "--to", "parquet:TMP/x", "--json-schema", "id lon"], "is no schema"),
+        (["TOPIC", "--to", "parquet:TMP/x", "--json-schema", "a struct<b: int not null>"], "without NOT NULL"),
         (["TOPIC", "--to", "parquet:TMP/x", "--option", "subscirbe=x"], "subscribe"),
     ],
 )
