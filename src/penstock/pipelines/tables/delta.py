@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -221,7 +222,9 @@ class DeltaLakeTable:
             if found is None or found.query != attempt.query or found.batch_id > attempt.batch_id:
                 continue
             if found.attempt != str(number):
-                self._disk.remove(f"{self._root}/{_LEDGERS}/{name}")
+                # Another driver tidies too: the batch is committed, whoever removes what.
+                with suppress(FileNotFoundError):
+                    self._disk.remove(f"{self._root}/{_LEDGERS}/{name}")
 
     def _names(self) -> list[str]:
         return self._disk.list_directory(f"{self._root}/{_LEDGERS}")
