@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,19 @@ def test_of_two_queries_with_the_same_offsets_one_is_refused(make: Maker, tmp_pa
         second.commit(theirs)
     assert offsets_in(first, DISK) == list(range(10))
     assert set(second.ledgers()) == {"q"}
+
+
+def test_a_topic_that_was_created_anew_is_another(make: Maker, tmp_path: Path) -> None:
+    """With a new checkpoint a query begins where the table ends: of another topic it would leave out what is before."""
+    table = make(str(tmp_path), DISK)
+    table.commit(replace(written(table, DISK, 0, 0, 10), topic_ids={"orders": "one"}))
+    assert table.ledgers()["q"].topic_ids == {"orders": "one"}
+    for query in ("q", "other"):
+        with pytest.raises(PipelineRefused, match="a topic orders that was deleted since: its id was one"):
+            table.commit(replace(written(table, DISK, 1, 10, 20, query), topic_ids={"orders": "two"}))
+        more = written(table, DISK, 1, 10 if query == "q" else 20, 20 if query == "q" else 30, query)
+        assert table.commit(replace(more, topic_ids={"orders": "one", "clicks": "two"})) is Outcome.COMMITTED
+    assert offsets_in(table, DISK) == list(range(30))
 
 
 def test_queries_with_the_same_offsets_at_the_same_moment(make: Maker, tmp_path: Path) -> None:

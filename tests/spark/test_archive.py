@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from tests.durability.clients import delete_topic
 from tests.interop.waiting import eventually
 from tests.spark.archived import BASE_MS, HOUR_MS, Reports, old_topic, places, rows_of, run_of, table_of, write
 from tests.spark.reading import add_partitions
-from tests.spark.written import produce, producer
+from tests.spark.written import new_topic, produce, producer
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
@@ -146,6 +147,20 @@ def test_continuously(spark: SparkSession, spark_node: TestNode, topic: str, tmp
     assert len(places(target)) == 11
 
 
+def test_another_topic_of_the_same_name(spark: SparkSession, spark_node: TestNode, tmp_path: Path) -> None:
+    topic = old_topic(spark_node)
+    write(spark_node, topic, 0, range(3))
+    run = run_of(spark_node, topic, f"parquet:{tmp_path}/orders", 1)
+    archive(spark, run, None, Reports())
+    delete_topic(spark_node.bootstrap, topic)
+    new_topic(spark_node.bootstrap, name=topic, config={"retention.ms": "-1"})
+    write(spark_node, topic, 0, range(6))
+    # It would begin where the table ends.
+    with pytest.raises(PipelineRefused, match=f"a topic {topic} that was deleted since"):
+        archive(spark, replace(run, checkpoint=f"{tmp_path}/another"), None, Reports())
+    assert len(places(str(run.target))) == 3
+
+
 def test_windows(spark: SparkSession, spark_node: TestNode, tmp_path: Path) -> None:
     topic = old_topic(spark_node)
     client = producer(spark_node.bootstrap)
@@ -185,6 +200,7 @@ def test_the_command(spark: SparkSession, spark_node: TestNode, topic: str, tmp_
         (["TOPIC", "--to", "/x"], "'/x' is no table: write parquet:PATH"),
         (["TOPIC", "--to", "iceberg:lake/sales.orders"], "say --checkpoint DIRECTORY"),
         (["TOPIC", "--to", "parquet:TMP/x", "--json-schema", "id lon"], "is no schema"),
+        (["TOPIC", "--to", "parquet:TMP/x", "--json-schema", "a struct<b: int not null>"], "without NOT NULL"),
         (["TOPIC", "--to", "parquet:TMP/x", "--option", "subscirbe=x"], "subscribe"),
     ],
 )

@@ -62,6 +62,8 @@ def _parsed(json_schema: str) -> StructType:
         raise PipelineRefused(f"{json_schema!r} is no schema: {str(error).strip()}") from None
     if not isinstance(fields, StructType) or not fields.fields:
         raise PipelineRefused(f"{json_schema!r} is no schema: write columns, as in 'id long, name string'")
+    if '"nullable":false' in fields.json():
+        raise PipelineRefused(f"{json_schema!r} is no schema: without NOT NULL, because what a value lacks is null")
     return fields
 
 

@@ -13,6 +13,7 @@ import tempfile
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -22,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import PenstockError
 from penstock.pipelines.checkpoint import Checkpoint
 from penstock.pipelines.core.batch_ranges import batch_ranges
-from penstock.pipelines.core.ledger import Range, check_apart, ends
+from penstock.pipelines.core.ledger import check_apart, ends
 from penstock.pipelines.core.names import Attempt
 from penstock.pipelines.core.refusal import PipelineRefused
 from penstock.pipelines.core.target import Target
@@ -116,11 +117,12 @@ class TableSink:
             self._told(BatchReport(batch_id, Outcome.ALREADY, 0, 0, 0, 0))
             return
         ranges = batch_ranges(self._checkpoint.end_of(batch_id - 1), end, self.starts)
-        check_apart(ledgers.values(), ranges)
+        topic_ids = {name: str(topic_id) for name, topic_id in end.topic_ids.items()}
+        check_apart(ledgers.values(), ranges, topic_ids)
         attempt = Attempt(query, batch_id, uuid.uuid4().hex)
         try:
             staged = self._write(rows, attempt)
-            outcome = self._commit(attempt, staged, ranges)
+            outcome = self._commit(staged, Batch(attempt, staged.files, ranges, topic_ids))
         finally:
             self._table.abandon(attempt)
             if self._unreadable is not None:
@@ -138,11 +140,11 @@ class TableSink:
         with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
             return write_staged(rows, stage, unreadable, os.path.join(directory, "note"))
 
-    def _commit(self, attempt: Attempt, staged: StagedFiles, ranges: tuple[Range, ...]) -> Outcome:
+    def _commit(self, staged: StagedFiles, batch: Batch) -> Outcome:
         """The table beside it first: if this ends in between, the batch comes again with the same rows in both."""
         if self._unreadable is not None:
-            self._unreadable.commit(Batch(attempt, staged.unreadable, ranges))
-        return self._table.commit(Batch(attempt, staged.files, ranges))
+            self._unreadable.commit(replace(batch, files=staged.unreadable))
+        return self._table.commit(batch)
 
     def _discard_leftovers(self, table: Table) -> None:
         if (query := self._checkpoint.query_id()) is not None:

@@ -7,13 +7,16 @@ each other are one, so it does not grow with the batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
 from penstock.pipelines.core.refusal import PipelineRefused
+
+_NO_IDS: Mapping[str, str] = MappingProxyType({})
 
 
 class Range(NamedTuple):
@@ -34,6 +37,8 @@ class Ledger(msgspec.Struct, frozen=True):
     attempt: str
     # In order, apart from each other.
     ranges: tuple[Range, ...] = ()
+    # Of which topics these are offsets, by name: one that is created anew has other records at the same offsets.
+    topic_ids: dict[str, str] = {}
 
     @classmethod
     def decode(cls, text: str | bytes, where: str) -> Ledger:
@@ -63,19 +68,33 @@ def standing(ledger: Ledger | None, batch_id: int, attempt: str) -> Standing:
     return Standing.OURS if ledger.attempt == attempt else Standing.TAKEN
 
 
-def settled(ledger: Ledger | None, batch_id: int, attempt: str, ranges: Iterable[Range]) -> Ledger:
+def settled(
+    ledger: Ledger | None,
+    batch_id: int,
+    attempt: str,
+    ranges: Iterable[Range],
+    topic_ids: Mapping[str, str] = _NO_IDS,
+) -> Ledger:
     """The ledger with a batch that is missing in it.
 
-    Raises PipelineRefused if offsets of the batch are in the table by an earlier one: to go on would double them.
+    Raises PipelineRefused if offsets of the batch are in the table by an earlier one: to go on would double them. And
+    if they are of another topic of the same name.
     """
-    return Ledger(batch_id, attempt, _joined((*(ledger.ranges if ledger else ()), *ranges)))
+    if ledger is None:
+        return Ledger(batch_id, attempt, _joined(ranges), dict(topic_ids))
+    _check_topics(ledger, topic_ids)
+    return Ledger(batch_id, attempt, _joined((*ledger.ranges, *ranges)), {**ledger.topic_ids, **topic_ids})
 
 
-def check_apart(others: Iterable[Ledger], ranges: Iterable[Range]) -> None:
-    """Raises PipelineRefused if another query has put some of these offsets into the table."""
+def check_apart(others: Iterable[Ledger], ranges: Iterable[Range], topic_ids: Mapping[str, str] = _NO_IDS) -> None:
+    """Raises PipelineRefused if another query has put some of these offsets into the table, or of another topic of
+
+    the same name: a query that goes on where the table ends would pass over what this one has before that.
+    """
     added = tuple(ranges)
     partitions = {found[:2] for found in added}
     for ledger in others:
+        _check_topics(ledger, topic_ids)
         _joined((*(found for found in ledger.ranges if found[:2] in partitions), *added))
 
 
@@ -86,6 +105,15 @@ def ends(ledgers: Iterable[Ledger]) -> dict[tuple[str, int], int]:
         for topic, partition, _, end in ledger.ranges:
             found[topic, partition] = max(end, found.get((topic, partition), 0))
     return found
+
+
+def _check_topics(ledger: Ledger, topic_ids: Mapping[str, str]) -> None:
+    for topic, topic_id in topic_ids.items():
+        if (known := ledger.topic_ids.get(topic, topic_id)) != topic_id:
+            raise PipelineRefused(
+                f"the table has records of a topic {topic} that was deleted since: its id was {known}, and that of the "
+                f"topic by this name is {topic_id}. Archive it into another table"
+            )
 
 
 def _joined(ranges: Iterable[Range]) -> tuple[Range, ...]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -91,8 +92,8 @@ class DeltaLakeTable:
             found = standing(known, attempt.batch_id, attempt.attempt)
             if found is not Standing.MISSING:
                 return self._ended(attempt, found, files)
-            ledger = settled(known, attempt.batch_id, attempt.attempt, batch.ranges)
-            check_apart(ledgers.values(), ledger.ranges)
+            ledger = settled(known, attempt.batch_id, attempt.attempt, batch.ranges, batch.topic_ids)
+            check_apart(ledgers.values(), ledger.ranges, ledger.topic_ids)
             if files is None:
                 files = [self._adopt(attempt, file) for file in batch.files]
             number = self._keep(attempt, ledger)
@@ -221,7 +222,9 @@ class DeltaLakeTable:
             if found is None or found.query != attempt.query or found.batch_id > attempt.batch_id:
                 continue
             if found.attempt != str(number):
-                self._disk.remove(f"{self._root}/{_LEDGERS}/{name}")
+                # Another driver tidies too: the batch is committed, whoever removes what.
+                with suppress(FileNotFoundError):
+                    self._disk.remove(f"{self._root}/{_LEDGERS}/{name}")
 
     def _names(self) -> list[str]:
         return self._disk.list_directory(f"{self._root}/{_LEDGERS}")

@@ -115,8 +115,8 @@ class IcebergTable:
             found = standing(known, attempt.batch_id, attempt.attempt)
             if found is not Standing.MISSING:
                 return self._ended(attempt, found, paths)
-            ledger = settled(known, attempt.batch_id, attempt.attempt, batch.ranges)
-            check_apart(ledgers.values(), ledger.ranges)
+            ledger = settled(known, attempt.batch_id, attempt.attempt, batch.ranges, batch.topic_ids)
+            check_apart(ledgers.values(), ledger.ranges, ledger.topic_ids)
             if paths is None:
                 paths = [self._adopt(attempt, file) for file in batch.files]
             try:

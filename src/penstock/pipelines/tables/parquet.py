@@ -85,8 +85,8 @@ class ParquetTable:
         if standing(known, attempt.batch_id, attempt.attempt) is not Standing.MISSING:
             self._staging.discard(attempt)
             return Outcome.ALREADY
-        ledger = settled(known, attempt.batch_id, attempt.attempt, batch.ranges)
-        check_apart(others.values(), ledger.ranges)
+        ledger = settled(known, attempt.batch_id, attempt.attempt, batch.ranges, batch.topic_ids)
+        check_apart(others.values(), ledger.ranges, ledger.topic_ids)
         batches = Batches(attempt.query, attempt.batch_id, attempt.batch_id)
         ready = self._ready(attempt, Manifest(tuple(batch.files), ledger))
         shown = self._show(ready, batches)
@@ -108,7 +108,7 @@ class ParquetTable:
         others = self.ledgers()
         others.pop(batches.query, None)
         try:
-            check_apart(others.values(), ledger.ranges)
+            check_apart(others.values(), ledger.ranges, ledger.topic_ids)
         except PipelineRefused:
             self._remove(batches)
             raise

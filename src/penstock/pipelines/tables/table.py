@@ -16,7 +16,7 @@ the ledger is asked first. Two queries with the same offsets, which is somebody'
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -42,6 +42,8 @@ class Batch:
     attempt: Attempt
     files: Sequence[WrittenFile]
     ranges: Sequence[Range]
+    # Of which topics, by name; those whose id nobody knows are not compared.
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 class Outcome(Enum):
