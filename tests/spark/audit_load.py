@@ -38,7 +38,13 @@ ACCOUNTS = Filled(
     keys=3000,
 )
 PAYMENTS = Filled("payments", 2, 96 * MIB, 8 * KIB, {"segment.bytes": str(16 * MIB)}, transaction_records=200)
-EVENTS = Filled("events", 2, 400 * MIB, 32 * KIB, {"segment.bytes": str(16 * MIB), "retention.bytes": str(100 * MIB)})
+EVENTS = Filled(
+    "events",
+    2,
+    400 * MIB,
+    32 * KIB,
+    {"segment.bytes": str(16 * MIB), "retention.bytes": str(100 * MIB), "file.delete.delay.ms": "1000"},
+)
 
 
 def fill(bootstrap: str, topic: Filled) -> None:
