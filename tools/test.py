@@ -1,7 +1,8 @@
 """All tests, in two processes beside each other: those that compute, and those that start brokers and wait for them.
 
 The second kind stays in one process, one test after the other: two clusters at once on two cores make each other late.
-With arguments it is pytest, and nothing else.
+Spark's start one broker each at most, and come last among those that compute, which takes both about as long. With
+arguments it is pytest, and nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ PYTEST = [sys.executable, "-m", "pytest", "-p", "tools.areas"]
 # A directory that is not named here is taken for one that starts brokers.
 COMPUTING = [
     *("bad_input", "broker", "config", "durability", "fuzz", "groups", "pipelines", "replication", "rpc"),
-    *("simulation", "storage", "transactions", "wire"),
+    *("simulation", "storage", "transactions", "wire", "spark"),
 ]
 
 

@@ -49,6 +49,25 @@ def test_many_hours_are_not_open_at_the_same_time(tmp_path: Path) -> None:
     assert len(files.written) > len(stamps)
 
 
+def test_moments_are_in_utc_whatever_zone_they_are_shown_in(tmp_path: Path) -> None:
+    shown, wanted = pa.timestamp("us", "Europe/Berlin"), pa.timestamp("us", "UTC")
+    moment = datetime(2026, 11, 16, 3, 30, tzinfo=UTC)
+    rows = {
+        "timestamp": ([moment], shown, wanted),
+        "value": ([{"at": [moment]}], pa.struct([("at", pa.list_(shown))]), pa.struct([("at", pa.list_(wanted))])),
+        "by_name": ([[("a", moment)]], pa.map_(pa.string(), shown), pa.map_(pa.string(), wanted)),
+        "local": ([datetime(2026, 11, 16)], pa.timestamp("us"), pa.timestamp("us")),
+    }
+    with HourFiles(str(tmp_path), LocalDisk()) as files:
+        files.add(pa.record_batch({name: pa.array(values, given) for name, (values, given, _) in rows.items()}))
+    (file,) = files.written
+    assert file.hour == "2026-11-16-03"
+    table = pq.read_table(tmp_path / file.name)
+    assert {field.name: field.type for field in table.schema} == {name: wish for name, (_, _, wish) in rows.items()}
+    assert table.column("timestamp").to_pylist() == [moment]
+    assert table.column("value").to_pylist() == [{"at": [moment]}]
+
+
 def test_a_row_without_a_time(tmp_path: Path) -> None:
     with pytest.raises(PipelineRefused, match="a row has no timestamp"), HourFiles(str(tmp_path), LocalDisk()) as files:
         files.add(batch([datetime(2026, 1, 1, tzinfo=UTC), None]))

@@ -28,7 +28,7 @@ class Filled(NamedTuple):
     transaction_records: int = 0
 
 
-ORDERS = Filled("orders", 6, 3 * GIB, 64 * KIB, {})
+ORDERS = Filled("orders", 6, 3 * GIB + 100 * MIB, 64 * KIB, {})
 ACCOUNTS = Filled(
     "accounts",
     2,
@@ -37,8 +37,14 @@ ACCOUNTS = Filled(
     {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.3", "segment.bytes": str(16 * MIB)},
     keys=3000,
 )
-PAYMENTS = Filled("payments", 2, 256 * MIB, 8 * KIB, {"segment.bytes": str(16 * MIB)}, transaction_records=200)
-EVENTS = Filled("events", 2, 400 * MIB, 32 * KIB, {"segment.bytes": str(16 * MIB), "retention.bytes": str(100 * MIB)})
+PAYMENTS = Filled("payments", 2, 96 * MIB, 8 * KIB, {"segment.bytes": str(16 * MIB)}, transaction_records=200)
+EVENTS = Filled(
+    "events",
+    2,
+    400 * MIB,
+    32 * KIB,
+    {"segment.bytes": str(16 * MIB), "retention.bytes": str(100 * MIB), "file.delete.delay.ms": "1000"},
+)
 
 
 def fill(bootstrap: str, topic: Filled) -> None:

@@ -6,28 +6,36 @@ Needs 25 GB of disk.
 from __future__ import annotations
 
 import shutil
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pytest
-from tests.cluster.faults.cluster import TestCluster
+from pyspark.sql import SparkSession
+from tests.cluster.faults.cluster import HEAL_S, TestCluster
 from tests.cluster.faults.network import Loopback
 from tests.pipelines.planting import flipped, forgetful, lying, rewritten
 from tests.spark.audit_load import ACCOUNTS, EVENTS, ORDERS, PAYMENTS, LightLoad, fill
 from tests.spark.audit_process import AuditProcess
+from tests.spark.audited_cluster import TOKEN, audited
 
+from penstock.config.address import Address
+from penstock.pipelines.audit import Audit
+from penstock.pipelines.audit_cluster import AuditedCluster
+from penstock.pipelines.core.audit_findings import Fault, Finding, Severity
+from penstock.pipelines.core.audit_report import AuditReport
 from penstock.units import GIB, MIB
 
 Record = Callable[[str, object], None]
-TOKEN = "only-auditors-know-it"
 SETTINGS = {
     "log.level": "warning",
     "audit.token": TOKEN,
     "segment.bytes": str(64 * MIB),
 }
-CHECKPOINT_S = 90
+SETTLED_S = 300
 
 
 @pytest.fixture
@@ -53,47 +61,40 @@ def files(cluster: TestCluster, node: int, topic: str, partition: int, suffix: s
     return sorted(path for path in found if path.stat().st_size)
 
 
-def planted(cluster: TestCluster) -> dict[str, tuple[Path, Callable[[Path], object], dict[str, object]]]:
-    """Where, what, and how it should be told."""
-    accounts, payments = ACCOUNTS.name, PAYMENTS.name
-    everyone = "broker 1, broker 2, broker 3"
-    return {
-        "bit flip": (
-            files(cluster, 1, payments, 0)[1],
-            flipped,
-            {"fault": "damaged records", "topic": payments, "partition": 0, "replica": "broker 1"},
-        ),
-        "missing segment": (
-            files(cluster, 2, payments, 1)[0],
-            Path.unlink,
-            {"fault": "missing segment", "topic": payments, "partition": 1, "replica": "broker 2"},
-        ),
-        "index lie": (
-            files(cluster, 3, payments, 0, ".index")[0],
-            lying,
-            {"fault": "wrong offset index", "topic": payments, "partition": 0, "replica": "broker 3"},
-        ),
-        "transaction index lie": (
-            files(cluster, 1, payments, 1, ".txnindex")[0],
-            forgetful,
-            {"fault": "wrong transaction index", "topic": payments, "partition": 1, "replica": "broker 1"},
-        ),
-        "replica divergence": (
-            files(cluster, 3, payments, 1)[1],
-            lambda path: rewritten(path, 3),
-            {"fault": "replicas differ", "topic": payments, "partition": 1, "replica": everyone},
-        ),
-        "divergence of a compacted replica": (
-            files(cluster, 2, accounts, 0)[0],
-            lambda path: rewritten(path, 2),
-            {"fault": "replicas differ", "topic": accounts, "partition": 0, "replica": everyone},
-        ),
-    }
+class Planted(NamedTuple):
+    """What is done to which file of which broker, and how it should be told."""
+
+    fault: Fault
+    plant: Callable[[Path], object]
+    node: int
+    topic: str
+    partition: int
+    place: int = 0
+    suffix: str = ".log"
+
+    @property
+    def replica(self) -> str:
+        return EVERYONE if self.fault is Fault.DIVERGED else f"broker {self.node}"
+
+    def path(self, cluster: TestCluster) -> Path:
+        """Now: compaction gives files other names."""
+        return files(cluster, self.node, self.topic, self.partition, self.suffix)[self.place]
+
+
+EVERYONE = "broker 1, broker 2, broker 3"
+PLANTED = {
+    "bit flip": Planted(Fault.DAMAGED_RECORDS, flipped, 1, PAYMENTS.name, 0, 1),
+    "missing segment": Planted(Fault.MISSING_SEGMENT, Path.unlink, 2, PAYMENTS.name, 1),
+    "index lie": Planted(Fault.WRONG_OFFSET_INDEX, lying, 3, PAYMENTS.name, 0, 0, ".index"),
+    "transaction index lie": Planted(Fault.WRONG_TRANSACTION_INDEX, forgetful, 1, PAYMENTS.name, 1, 0, ".txnindex"),
+    "replica divergence": Planted(Fault.DIVERGED, lambda path: rewritten(path, 3), 3, PAYMENTS.name, 1, 1),
+    "compacted replica": Planted(Fault.DIVERGED, lambda path: rewritten(path, 2), 2, ACCOUNTS.name, 0),
+}
 
 
 def wait_for_files(cluster: TestCluster) -> None:
     """Retention has taken what it should, compaction has been there, and every log has a checkpoint."""
-    deadline = time.monotonic() + CHECKPOINT_S
+    deadline = time.monotonic() + SETTLED_S
     while not (
         all(int(files(cluster, node, EVENTS.name, 0)[0].stem) > 0 for node in cluster.brokers)
         and all("-" in files(cluster, node, ACCOUNTS.name, 0)[0].stem for node in cluster.brokers)
@@ -109,13 +110,12 @@ def logs_of(cluster: TestCluster) -> list[Path]:
     return [path for path in found if path.parent.name in topics]
 
 
-def told(audit: AuditProcess) -> list[dict[str, Any]]:
-    keys = ("severity", "fault", "topic", "partition", "replica", "file", "first_offset", "next_offset", "what")
-    return [{key: row[key] for key in keys} for row in audit.outcome["findings"]]
+def shown(findings: Sequence[Finding]) -> list[dict[str, object]]:
+    return [{key: value for key, value in finding.row().items() if key != "do"} for finding in findings]
 
 
 @pytest.mark.torture("audit")
-def test_ten_gigabytes(cluster: TestCluster, record_property: Record) -> None:
+def test_ten_gigabytes(cluster: TestCluster, record_property: Record, request: pytest.FixtureRequest) -> None:
     began = time.monotonic()
     for topic in (ORDERS, ACCOUNTS, PAYMENTS, EVENTS):
         cluster.create_topic(topic.name, topic.partitions, 3, topic.config)
@@ -126,31 +126,51 @@ def test_ten_gigabytes(cluster: TestCluster, record_property: Record) -> None:
         clean = AuditProcess(cluster.bootstrap, TOKEN).run()
         record_property("throttle_mib_per_second_of_each_node", 50)
         record_property("clean", {key: value for key, value in clean.outcome.items() if key != "findings"})
-        record_property("clean_findings", told(clean))
+        record_property("clean_findings", clean.outcome["findings"])
         record_property("peak_mib_of_driver_jvm_and_workers", clean.peak_mib)
         record_property("broker_peak_mib", {node: peak_mib(each.pid) for node, each in cluster.brokers.items()})
         record_property("written_meanwhile", load.written)
         assert (clean.exit_code, clean.outcome["findings"]) == (0, [])
         assert clean.outcome["bytes"] >= 10 * GIB
-        found = {}
-        for name, (path, plant, expected) in planted(cluster).items():
-            kept = path.read_bytes()
-            plant(path)
-            audit = AuditProcess(cluster.bootstrap, TOKEN, str(expected["topic"])).run()
-            path.write_bytes(kept)
-            found[name] = {"file": path.name, "seconds": audit.outcome["seconds"], "told": told(audit)}
-            assert audit.exit_code == 1 and audit.outcome["findings"], name
-            for row in audit.outcome["findings"]:
-                assert {key: row[key] for key in expected} == expected, (name, row)
-                assert row["do"] and row["file"] in (path.name, None)
+        spark = request.getfixturevalue("spark")
+        found = {name: found_of(spark, cluster, fault) for name, fault in PLANTED.items()}
         record_property("planted", found)
-        audit = AuditProcess(cluster.bootstrap, TOKEN, PAYMENTS.name)
-        with audit:
-            time.sleep(8)
-            restarted(cluster, 2)
-        record_property("told_while_a_broker_restarted", told(audit))
-        assert not [row for row in audit.outcome["findings"] if row["severity"] == "error"]
-    record_property("a_segment_lost_before_a_start", lost_before_a_start(cluster))
+        report = audited_over_a_restart(spark, cluster)
+        record_property("found_while_a_broker_restarted", shown(report.findings))
+        assert not [each for each in report.findings if each.fault.severity is Severity.ERROR]
+    record_property("a_segment_lost_before_a_start", lost_before_a_start(spark, cluster))
+
+
+def found_of(spark: SparkSession, cluster: TestCluster, planted: Planted) -> dict[str, object]:
+    path = planted.path(cluster)
+    kept, began = path.read_bytes(), time.monotonic()
+    planted.plant(path)
+    report = audited(spark, cluster.brokers[1].bootstrap, TOKEN, planted.topic)
+    path.write_bytes(kept)
+    expected = planted.fault, planted.topic, planted.partition, planted.replica
+    assert report.findings
+    for finding in report.findings:
+        assert (finding.fault, finding.topic, finding.partition, finding.replica) == expected
+        assert finding.file in (path.name, "") and finding.row()["do"]
+    seconds = round(time.monotonic() - began, 1)
+    return {"file": path.name, "seconds": seconds, "found": shown(report.findings)}
+
+
+def audited_over_a_restart(spark: SparkSession, cluster: TestCluster) -> AuditReport:
+    """A broker goes when some of it is read, and comes back."""
+    audited_cluster = AuditedCluster((Address.parse(cluster.brokers[1].bootstrap),), TOKEN)
+    has_begun = threading.Event()
+
+    def told(done_bytes: int, total_bytes: int) -> None:
+        if done_bytes:
+            has_begun.set()
+
+    audit = Audit(spark, audited_cluster.sources, audited_cluster.placement, frozenset({PAYMENTS.name}), told)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(audit.run)
+        assert has_begun.wait(HEAL_S)
+        restarted(cluster, 2)
+        return running.result()
 
 
 def restarted(cluster: TestCluster, node: int, meanwhile: Callable[[], object] = lambda: None) -> None:
@@ -163,15 +183,14 @@ def restarted(cluster: TestCluster, node: int, meanwhile: Callable[[], object] =
         cluster.wait_until_whole(topic.name)
 
 
-def lost_before_a_start(cluster: TestCluster) -> list[dict[str, Any]]:
+def lost_before_a_start(spark: SparkSession, cluster: TestCluster) -> list[dict[str, object]]:
     """Its node does not fetch it again, and knows that it is missing; so does the audit."""
     path = files(cluster, 1, PAYMENTS.name, 0)[1]
     restarted(cluster, 1, path.unlink)
-    audit = AuditProcess(cluster.bootstrap, TOKEN, PAYMENTS.name).run()
-    rows = told(audit)
-    assert {(row["fault"], row["partition"], row["replica"]) for row in rows} == {("missing offsets", 0, "broker 1")}
-    assert rows[0]["first_offset"] == int(path.stem)
-    return rows
+    found = audited(spark, cluster.brokers[1].bootstrap, TOKEN, PAYMENTS.name).findings
+    assert {(each.fault, each.partition, each.replica) for each in found} == {(Fault.MISSING_OFFSETS, 0, "broker 1")}
+    assert found[0].first_offset == int(path.stem)
+    return shown(found)
 
 
 def peak_mib(pid: int) -> int:

@@ -43,6 +43,13 @@ def put(log: Log, *entries: tuple[bytes, bytes | None], now_ms: int = NOW_MS, co
     return append(log, batch, now_ms=now_ms).base_offset
 
 
+def of_one_key(disk: PowerCutDisk, settings: LogSettings = COMPACTED) -> Log:
+    log = opened(disk, settings)
+    for number in range(40):
+        put(log, (b"k", b"%d" % number * 60))
+    return log
+
+
 def compact(log: Log, now_ms: int = NOW_MS, *, bound_offset: int | None = None, key_map_bytes: int = MIB) -> bool:
     """All of it at once; whether there was something to do."""
     compaction = Compaction.begin(
@@ -254,9 +261,7 @@ def test_the_last_segment_is_closed_in_time_for_the_largest_lag() -> None:
 
 def test_damage_ends_it_and_is_known_afterwards() -> None:
     disk = PowerCutDisk()
-    log = opened(disk)
-    for number in range(40):
-        put(log, (b"k", b"%d" % number * 60))
+    log = of_one_key(disk)
     sync(log)
     victim = log.segments[1]
     disk.damage(victim.path + ".log", 100, b"\xff\xff\xff")
@@ -296,9 +301,7 @@ def test_a_full_disk_leaves_the_log_as_it_was() -> None:
 
 def test_a_log_that_was_truncated_meanwhile_is_left_alone() -> None:
     disk = PowerCutDisk()
-    log = opened(disk)
-    for number in range(40):
-        put(log, (b"k", b"%d" % number * 60))
+    log = of_one_key(disk)
     compaction = Compaction.begin(log, bound_offset=log.end_offset, now_ms=NOW_MS)
     assert compaction is not None
     compaction.work()
@@ -319,9 +322,7 @@ def test_a_log_that_was_truncated_meanwhile_is_left_alone() -> None:
 
 def test_what_is_abandoned_leaves_no_file_but_the_word_of_gaps() -> None:
     disk = PowerCutDisk()
-    log = opened(disk)
-    for number in range(40):
-        put(log, (b"k", b"%d" % number * 60))
+    log = of_one_key(disk)
     files = disk.list_directory(DIRECTORY)
     compaction = Compaction.begin(log, bound_offset=log.end_offset, now_ms=NOW_MS)
     assert compaction is not None
@@ -334,9 +335,7 @@ def test_what_is_abandoned_leaves_no_file_but_the_word_of_gaps() -> None:
 
 
 def test_a_log_that_is_not_compacted_is_left_alone() -> None:
-    log = opened(PowerCutDisk(), LogSettings(segment_bytes=1100))
-    for number in range(40):
-        put(log, (b"k", b"%d" % number * 60))
+    log = of_one_key(PowerCutDisk(), LogSettings(segment_bytes=1100))
     assert not compact(log)
 
 
@@ -380,9 +379,7 @@ def test_a_power_cut_at_any_operation_loses_no_key_and_brings_none_back() -> Non
 
 def test_readers_of_a_replaced_segment_are_not_disturbed() -> None:
     disk = PowerCutDisk()
-    log = opened(disk)
-    for number in range(40):
-        put(log, (b"k", b"%d" % number * 60))
+    log = of_one_key(disk)
     disk.is_cold = True
     piece = log.read(0, 4 * KIB, upto=log.end_offset, at_least_one=True)
     expected = piece.load()
@@ -397,9 +394,7 @@ def test_readers_of_a_replaced_segment_are_not_disturbed() -> None:
 def test_no_file_is_left_for_producers_that_nobody_knew() -> None:
     """Of the first segment there is none, so what takes its place has none either."""
     disk = PowerCutDisk()
-    log = opened(disk)
-    for number in range(40):
-        put(log, (b"k", b"%d" % number * 60))
+    log = of_one_key(disk)
     compact(log)
     snapshots = [name for name in disk.list_directory(DIRECTORY) if name.endswith(SNAPSHOT_SUFFIX)]
     assert snapshots and all(disk.open(f"{DIRECTORY}/{name}").size() for name in snapshots)

@@ -19,6 +19,7 @@ from penstock.disk.interface import Disk
 from penstock.pipelines.core import hours
 from penstock.pipelines.core.refusal import PipelineRefused
 from penstock.pipelines.tables.disk_file import DiskFile
+from penstock.pipelines.tables.schemas import in_utc
 from penstock.pipelines.tables.table import WrittenFile
 from penstock.units import MIB
 
@@ -59,6 +60,7 @@ class HourFiles:
         """Raises PipelineRefused for rows without a time."""
         if rows.column(TIMESTAMP).null_count:
             raise PipelineRefused(f"a row has no {TIMESTAMP}, and tables are partitioned by it: give it one")
+        rows = rows.cast(in_utc(rows.schema))
         begins = pc.floor_temporal(rows.column(TIMESTAMP).cast(pa.timestamp("us")), unit="hour")
         hour_of_row = pc.divide(begins.cast(pa.int64()), hours.HOUR_US)
         found = pc.unique(hour_of_row).to_pylist()
