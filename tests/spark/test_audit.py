@@ -113,7 +113,7 @@ def test_what_is_not_there_is_refused(spark: SparkSession, brokers: Brokers, cop
 def test_a_broker_that_is_gone_is_told_of_once(spark: SparkSession, brokers: Brokers) -> None:
     """Last, because it stays away."""
     brokers.stop(3)
-    report = audited(spark, brokers.nodes[1].bootstrap, TOKEN, "accounts", "orders")
+    report = audited(spark, brokers.nodes[1].bootstrap, TOKEN, "events")
     (finding,) = report.findings
     assert (finding.fault, finding.topic, finding.replica) == (Fault.NOT_AUDITED, "", "broker 3")
-    assert report.partitions["accounts", 0].replicas == 2
+    assert report.partitions["events", 0].replicas == 2

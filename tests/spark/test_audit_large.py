@@ -121,8 +121,9 @@ def test_ten_gigabytes(cluster: TestCluster, record_property: Record, request: p
         cluster.create_topic(topic.name, topic.partitions, 3, topic.config)
         fill(cluster.bootstrap, topic)
     record_property("filling_seconds", round(time.monotonic() - began, 1))
+    # Before the load: a log that is written to now and then has its first checkpoint after 128 MiB.
+    wait_for_files(cluster)
     with LightLoad(cluster.bootstrap) as load:
-        wait_for_files(cluster)
         clean = AuditProcess(cluster.bootstrap, TOKEN).run()
         record_property("throttle_mib_per_second_of_each_node", 50)
         record_property("clean", {key: value for key, value in clean.outcome.items() if key != "findings"})
