@@ -9,7 +9,7 @@ from random import Random
 
 import msgspec
 import pytest
-from tests.pipelines.audited import audited, faults, filled, opened, partition_of
+from tests.pipelines.audited import PRODUCER, audited, faults, filled, opened, partition_of
 from tests.pipelines.planting import flipped
 from tests.storage.batches import NOW_MS, append, batch_of
 
@@ -24,6 +24,8 @@ from penstock.storage.core.leader_epochs import EpochStart
 from penstock.storage.core.sealed import seal, unseal
 from penstock.storage.log import Log
 from penstock.wire.batch import read_header, stamp
+from penstock.wire.control import Marker, build_marker
+from penstock.wire.records import Record, build_batch
 
 
 @pytest.fixture
@@ -107,14 +109,15 @@ def test_a_segment_that_is_missing(data_dir: Path, place: int) -> None:
     assert (finding.file, finding.first_offset) == (gone.name, int(gone.stem))
 
 
-def test_a_segment_that_a_start_has_missed_is_missed_still(data_dir: Path) -> None:
-    gone = segments(data_dir)[1]
+@pytest.mark.parametrize("place", range(1, 5))
+def test_a_segment_that_a_start_has_missed_is_missed_still(data_dir: Path, place: int) -> None:
+    """And nothing else, also where a transaction that was aborted later began in it."""
+    gone = segments(data_dir)[place]
     gone.unlink()
     log = opened(data_dir)
     append(log, batch_of(b"later"), leader_epoch=3)
     log.close()
-    found = [finding for finding in audited(data_dir) if finding.fault is Fault.MISSING_OFFSETS]
-    assert found[0].first_offset == int(gone.stem)
+    assert only(audited(data_dir), Fault.MISSING_OFFSETS).first_offset == int(gone.stem)
 
 
 @pytest.mark.parametrize("kind", [OFFSETS, TIMESTAMPS])
@@ -252,3 +255,27 @@ def test_nothing_is_changed_by_an_audit(data_dir: Path) -> None:
     before = everything()
     audited(data_dir)
     assert everything() == before
+
+
+def test_a_missing_segment_in_which_a_transaction_began_is_told_alone(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+
+    def rolled() -> None:
+        count = len(log.segments)
+        while len(log.segments) < count + 1:
+            append(log, batch_of(b"filling" * 20), leader_epoch=3)
+
+    rolled()
+    rolled()
+    record = Record(0, NOW_MS, b"key", b"in a transaction")
+    batch = build_batch([record], producer_id=PRODUCER, producer_epoch=0, base_sequence=0, is_transactional=True)
+    append(log, memoryview(batch), leader_epoch=3)
+    began = log.segments[-1].base_offset
+    rolled()
+    marker = build_marker(PRODUCER, 0, Marker(is_commit=False, coordinator_epoch=1), NOW_MS)
+    append(log, memoryview(marker), leader_epoch=3)
+    rolled()
+    log.close()
+    assert audited(tmp_path) == []
+    (partition_of(tmp_path) / f"{began:020d}.log").unlink()
+    assert only(audited(tmp_path), Fault.MISSING_SEGMENT).first_offset == began

@@ -161,7 +161,8 @@ def gone_offset(reports: Iterable[SegmentReport]) -> int:
 
 def _look_at_transactions(log: AuditedLog, ordered: Sequence[SegmentReport], find: Callable[..., None]) -> None:
     """Whether those that are in more than one segment began where the index says."""
-    if log.may_have_gaps or any(report.damage for report in ordered):
+    is_whole = all(before.next_offset == after.base_offset for before, after in pairwise(ordered))
+    if log.may_have_gaps or not is_whole or any(report.damage for report in ordered):
         return
     begun: dict[int, int] = {}
     for report in ordered:
