@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from penstock.units import GIB, KIB, MIB
 
@@ -95,7 +95,7 @@ class LightLoad:
         self._bootstrap = bootstrap
         self._ended = threading.Event()
         self.written: dict[str, int] = {topic.name: 0 for topic in (ORDERS, ACCOUNTS, PAYMENTS, EVENTS)}
-        self._failures: list[BaseException] = []
+        self._failures: list[Exception] = []
         works: tuple[Callable[[], None], ...] = (self._plainly, self._in_transactions)
         self._threads = [threading.Thread(target=self._guarded, args=(work,), daemon=True) for work in works]
 
@@ -115,7 +115,7 @@ class LightLoad:
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except BaseException as failure:
+        except (KafkaException, AssertionError) as failure:
             self._failures.append(failure)
 
     def _plainly(self) -> None:

@@ -15,7 +15,7 @@ from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents, 
 from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
 from penstock.storage.compaction import Compaction
-from penstock.storage.core.log_files import GAPS_NAME, SNAPSHOT_SUFFIX
+from penstock.storage.core.log_files import GAPS_NAME
 from penstock.storage.log import Log
 from penstock.units import DAY_MS, KIB, MIB
 from penstock.wire.batch import read_header
@@ -389,12 +389,3 @@ def test_readers_of_a_replaced_segment_are_not_disturbed() -> None:
     assert deletion is not None
     deletion.run()
     assert again.load() == expected
-
-
-def test_no_file_is_left_for_producers_that_nobody_knew() -> None:
-    """Of the first segment there is none, so what takes its place has none either."""
-    disk = PowerCutDisk()
-    log = of_one_key(disk)
-    compact(log)
-    snapshots = [name for name in disk.list_directory(DIRECTORY) if name.endswith(SNAPSHOT_SUFFIX)]
-    assert snapshots and all(disk.open(f"{DIRECTORY}/{name}").size() for name in snapshots)

@@ -10,6 +10,7 @@ from tests.storage.batches import NOW_MS, append, contents, sync
 
 from penstock.config.log import LogSettings
 from penstock.storage.compaction import Compaction
+from penstock.storage.core.log_files import SNAPSHOT_SUFFIX
 from penstock.storage.log import Log
 from penstock.wire.records import Record, build_batch
 
@@ -43,3 +44,20 @@ def test_records_deleted_up_to_the_middle_of_a_merged_segment(checkpoint_is_lost
     again = Log.open(disk, DIRECTORY, SMALL, now_ms=NOW_MS)
     assert (again.start_offset, again.end_offset) == (log.start_offset, log.end_offset)
     assert contents(again) == kept
+
+
+def test_no_file_is_left_for_producers_that_nobody_knew() -> None:
+    """Of the first segment there is none, so what takes its place has none either."""
+    disk = PowerCutDisk()
+    log = Log.open(disk, DIRECTORY, SMALL, now_ms=NOW_MS)
+    for _ in range(8):
+        append(log, memoryview(build_batch([Record(0, NOW_MS, b"key", b"v" * 50)])))
+    sync(log)
+    compaction = Compaction.begin(log, bound_offset=log.durable_offset, now_ms=NOW_MS)
+    assert compaction is not None
+    while not compaction.is_done:
+        compaction.work()
+        compaction.settle(NOW_MS)
+    assert log.segments[0].generation
+    snapshots = [name for name in disk.list_directory(DIRECTORY) if name.endswith(SNAPSHOT_SUFFIX)]
+    assert snapshots and all(disk.open(f"{DIRECTORY}/{name}").size() for name in snapshots)
