@@ -6,16 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.sessions import new_session
+from tests.spark.sessions import SHORT_LIVED_JAVA, new_session, spark_home
 
 from penstock.testing import TestNode, node
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = new_session("local[2]")
-    yield session
-    session.stop()
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_HOME", str(spark_home(tmp_path_factory.mktemp("spark") / "home")))
+        session = new_session("local[2]", {"spark.driver.extraJavaOptions": SHORT_LIVED_JAVA})
+        yield session
+        session.stop()
 
 
 @pytest.fixture(scope="session")

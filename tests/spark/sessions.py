@@ -5,8 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
+
+# They do not live long enough for the optimizing compiler to pay.
+SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def new_session(master: str, more: Mapping[str, str] | None = None) -> SparkSession:
@@ -26,3 +31,14 @@ def new_session(master: str, more: Mapping[str, str] | None = None) -> SparkSess
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def spark_home(directory: Path) -> Path:
+    """The installed one, but with a place of its own for what workers leave.
+
+    And without the archive of its own modules in Python, which would be compiled anew by each of many processes.
+    """
+    directory.mkdir()
+    for name in ("bin", "jars"):
+        (directory / name).symlink_to(Path(pyspark.__file__).parent / name)
+    return directory

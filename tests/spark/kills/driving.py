@@ -8,16 +8,14 @@ from random import Random
 from uuid import uuid4
 
 import msgspec
-import pyspark
 from tests.cluster.faults.network import Loopback
 from tests.cluster.faults.processes import Process, python_module
 from tests.interop.waiting import eventually
 from tests.spark.kills.job import Job
 from tests.spark.kills.victims import marked, send
+from tests.spark.sessions import SHORT_LIVED_JAVA
 
 _JAVA_OF_DRIVER = "org.apache.spark.deploy.SparkSubmit"
-# They do not live long enough for the optimizing compiler to pay.
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _END_S = 180.0
 
 
@@ -25,7 +23,8 @@ class Driver(Process):
     def __init__(self, job: Job, home: Path, output: Path) -> None:
         self.job = job
         self._mark = f"KILLS_DRIVER={uuid4().hex}"
-        environment = [self._mark, f"SPARK_HOME={home}", "SPARK_LOCAL_IP=127.0.0.1", f"JAVA_TOOL_OPTIONS={_JAVA}"]
+        java = f"JAVA_TOOL_OPTIONS={SHORT_LIVED_JAVA}"
+        environment = [self._mark, f"SPARK_HOME={home}", "SPARK_LOCAL_IP=127.0.0.1", java]
         command = python_module("tests.spark.kills.driver", msgspec.json.encode(job).decode())
         super().__init__(Loopback().place("driver"), ["env", *environment, *command], output)
 
@@ -56,14 +55,3 @@ class Driver(Process):
 
     def _all(self) -> list[int]:
         return marked(self._mark)
-
-
-def spark_home(directory: Path) -> Path:
-    """The installed one, but with a place of its own for what workers leave.
-
-    And without the archive of its own modules in Python, which would be compiled anew by each of many processes.
-    """
-    directory.mkdir()
-    for name in ("bin", "jars"):
-        (directory / name).symlink_to(Path(pyspark.__file__).parent / name)
-    return directory

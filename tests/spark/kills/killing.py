@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from tests.crash.broker import CrashingBroker
 from tests.interop.waiting import eventually
 from tests.spark.kills.batches import Batches
-from tests.spark.kills.driving import Driver, spark_home
+from tests.spark.kills.driving import Driver
 from tests.spark.kills.feeding import Feeding
 from tests.spark.kills.job import Job
 from tests.spark.kills.victims import EXECUTOR, WORKER
+from tests.spark.sessions import spark_home
 
 # In this proportion; in which order is the seed's. A driver dies alone, and executors go on for a moment, or with all.
 _KILLS = ("executor", "broker", "driver", "executor", "broker", "worker", "driver and all")
