@@ -7,6 +7,12 @@ import signal
 import sys
 from pathlib import Path
 
+from hypothesis import settings
+
+# How long an example takes says something about the machine, and speed is measured elsewhere.
+settings.register_profile("penstock")
+settings.load_profile("penstock")
+
 # Whoever runs the tests in the background may have made them ignore Ctrl-C; the commands that they start would inherit
 # that, and never end by it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

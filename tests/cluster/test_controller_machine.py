@@ -210,4 +210,4 @@ class ControllerMachine(RuleBasedStateMachine):
 
 
 TestController = ControllerMachine.TestCase
-TestController.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestController.settings = settings(max_examples=100, stateful_step_count=40)

@@ -33,7 +33,7 @@ def has_no_place(brokers: list[Broker], partition: PlacedPartition, node_id: int
     return not in_sync or too_few or not taking(brokers) - others - {node_id}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(data=st.data(), brokers=fleets())
 def test_nothing_is_left_or_everything_in_the_way_is_named(data: st.DataObject, brokers: list[Broker]) -> None:
     partitions = data.draw(placed_at_random(brokers))

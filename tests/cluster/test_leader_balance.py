@@ -23,7 +23,7 @@ def unevenness(leaders: Iterable[int], takers: set[int]) -> int:
     return sum(counts[node_id] ** 2 for node_id in takers)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data(), brokers=fleets())
 def test_only_the_order_changes(data: st.DataObject, brokers: list[Broker]) -> None:
     partitions = data.draw(placed_at_random(brokers))
@@ -35,7 +35,7 @@ def test_only_the_order_changes(data: st.DataObject, brokers: list[Broker]) -> N
     assert plan.size_bytes == 0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(seed=st.integers(0, 2**32), partition_count=st.integers(0, 6))
 def test_no_order_is_more_even(seed: int, partition_count: int) -> None:
     numbers = Random(seed)

@@ -34,7 +34,7 @@ def bytes_after(plan: Plan) -> dict[int, int]:
     return {change.node_id: change.after.size_bytes for change in plan.brokers}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(data=st.data(), brokers=fleets(least=2))
 def test_what_joins_takes_no_more_than_its_share(data: st.DataObject, brokers: list[Broker]) -> None:
     partitions = data.draw(placed_at_random(brokers))
@@ -52,7 +52,7 @@ def test_what_joins_takes_no_more_than_its_share(data: st.DataObject, brokers: l
         assert after[node_id] <= max(share, before[node_id].size_bytes)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     broker_count=st.integers(2, 9),
     partition_count=st.integers(1, 80),
@@ -135,7 +135,7 @@ def test_what_another_move_has_made_possible_is_part_of_the_same_plan() -> None:
 @pytest.mark.parametrize(
     ("most_brokers", "most_machines", "most_racks"), [(10, 8, 4), (30, 25, 4), (30, 25, 25)], ids=str
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
 def test_larger_clusters_are_done_when_they_are_done(
     most_brokers: int, most_machines: int, most_racks: int, seed: int
@@ -180,7 +180,7 @@ def test_a_broker_that_nobody_knows_cannot_have_joined() -> None:
     assert refused.value.problem is Problem.INVALID_REQUEST
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(data=st.data(), brokers=fleets())
 def test_rebalancing_makes_nothing_worse(data: st.DataObject, brokers: list[Broker]) -> None:
     partitions = data.draw(placed_at_random(brokers))
@@ -194,7 +194,7 @@ def test_rebalancing_makes_nothing_worse(data: st.DataObject, brokers: list[Brok
     assert sum(after[node_id] ** 2 for node_id in takers) <= sum(before[node_id].size_bytes ** 2 for node_id in takers)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(broker_count=st.integers(2, 8), seed=st.integers(0, 10_000), replication_factor=st.integers(1, 2))
 def test_rebalancing_ends_within_a_tenth_and_moves_only_what_is_too_much(
     broker_count: int, seed: int, replication_factor: int
@@ -255,7 +255,7 @@ def test_a_giant_stays_and_nobody_is_moved_for_it_in_vain() -> None:
     assert rebalance(flat(4), by_broker([10_000], [100], [50, 50], [10])).moves == ()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data(), brokers=fleets())
 def test_internal_topics_grow_and_keep_the_replicas_they_have(data: st.DataObject, brokers: list[Broker]) -> None:
     partitions = data.draw(placed_at_random(brokers))

@@ -32,7 +32,7 @@ def leader_counts(placed: Sequence[Sequence[int]]) -> Counter[int]:
     return Counter(replicas[0] for replicas in placed)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(brokers=fleets(), partition_count=st.integers(0, 12), data=st.data())
 def test_replicas_are_as_far_apart_as_is_possible(
     brokers: list[Broker], partition_count: int, data: st.DataObject
@@ -53,7 +53,7 @@ def test_replicas_are_as_far_apart_as_is_possible(
     assert place(brokers[::-1], partition_count, replication_factor) == placed
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(broker_count=st.integers(1, 9), partition_count=st.integers(1, 60), data=st.data())
 def test_leaders_and_replicas_of_a_topic_are_even(broker_count: int, partition_count: int, data: st.DataObject) -> None:
     loads = st.tuples(st.integers(0, 500), st.integers(0, 200))

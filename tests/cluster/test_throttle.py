@@ -34,7 +34,7 @@ def fetched(
         )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rate=st.sampled_from([200 * KIB, MIB, 5 * MIB, 20 * MIB, 100 * MIB]),
     batch_bytes=st.sampled_from([1, KIB, 16 * KIB, 100 * KIB, MIB]),

@@ -197,4 +197,4 @@ def _version(change: Change) -> int:
 
 
 TestPowerCuts = PowerCuts.TestCase
-TestPowerCuts.settings = settings(max_examples=examples(60), stateful_step_count=15, deadline=None)
+TestPowerCuts.settings = settings(max_examples=examples(60), stateful_step_count=15)

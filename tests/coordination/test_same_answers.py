@@ -58,7 +58,7 @@ def test_the_same_commits_have_the_same_outcome(chroot_settings: CoordinationSet
     with asyncio.Runner() as runner:
         zookeeper = runner.run(ZooKeeperStore.open(chroot_settings))
 
-        @settings(max_examples=examples(40), deadline=None)
+        @settings(max_examples=examples(40))
         @given(commits)
         def compare(history: list[list[Change]]) -> None:
             prefix = next(prefixes)

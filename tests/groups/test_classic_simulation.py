@@ -245,4 +245,4 @@ class ClassicGroupSimulation(RuleBasedStateMachine):
 
 
 TestClassicGroupSimulation = ClassicGroupSimulation.TestCase
-TestClassicGroupSimulation.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+TestClassicGroupSimulation.settings = settings(max_examples=150, stateful_step_count=50)

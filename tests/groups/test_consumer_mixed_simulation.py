@@ -189,4 +189,4 @@ class MixedSimulation(RuleBasedStateMachine):
 
 
 TestMixedGroups = MixedSimulation.TestCase
-TestMixedGroups.settings = settings(max_examples=examples(50), stateful_step_count=25, deadline=None)
+TestMixedGroups.settings = settings(max_examples=examples(50), stateful_step_count=25)

@@ -150,4 +150,4 @@ class Consumers(RuleBasedStateMachine):
 
 
 TestConsumers = Consumers.TestCase
-TestConsumers.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
+TestConsumers.settings = settings(max_examples=examples(60), stateful_step_count=40)

@@ -90,7 +90,7 @@ class Walk:
                 simulation.settle()
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(seed=st.integers(0, 2**32), steps=st.integers(20, 200))
 def test_walks(seed: int, steps: int) -> None:
     Walk(seed).go(steps)

@@ -313,4 +313,4 @@ class TransactionOffsetsSimulation(RuleBasedStateMachine):
 
 
 TestTransactionOffsetsSimulation = TransactionOffsetsSimulation.TestCase
-TestTransactionOffsetsSimulation.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+TestTransactionOffsetsSimulation.settings = settings(max_examples=80, stateful_step_count=50)

@@ -58,7 +58,7 @@ class MergedMeanwhile(DirectoryDisk):
             act()
 
 
-@settings(max_examples=scale.examples(30), deadline=None)
+@settings(max_examples=scale.examples(30))
 @given(st.randoms(use_true_random=False), st.lists(st.integers(0, 700), min_size=1, max_size=4))
 def test_whole_batches_once(choose: Random, crashes: list[int]) -> None:
     """Four batches and two compactions, with power cuts in between; what was committed stays."""

@@ -248,7 +248,7 @@ def test_a_log_of_which_everything_was_deleted_does_not_go_back_to_a_leader_that
 HISTORY = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 8), st.integers(0, 3)), min_size=1, max_size=8)
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(HISTORY, st.integers(0, 6), st.integers(0, 6))
 def test_logs_become_the_same_and_keep_what_they_share(
     history: list[tuple[int, int, int]], leader_start: int, my_start: int

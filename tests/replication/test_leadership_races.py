@@ -116,5 +116,5 @@ class Races(RuleBasedStateMachine):
         assert self.leader.core.leader_epoch == EPOCH
 
 
-Races.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
+Races.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40)
 TestRaces = Races.TestCase

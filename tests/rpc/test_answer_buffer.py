@@ -38,7 +38,7 @@ def fill(buffer: AnswerBuffer, data: bytes, most: int = LIMIT) -> list[bytes]:
 sizes = st.integers(4, 300) | st.integers(READ_BYTES - 10, READ_BYTES + 10) | st.integers(100_000, 400_000)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lengths=st.lists(sizes, min_size=1, max_size=8), most=st.integers(1000, 500_000) | st.sampled_from((61, LIMIT)))
 def test_frames_come_out_as_they_went_in(lengths: list[int], most: int) -> None:
     frames = [bytes([65 + number]) * length for number, length in enumerate(lengths)]

@@ -29,7 +29,7 @@ BETWEEN_BROKERS = [(56, 3), (23, 4), (19, 7), (3, 12), (18, 4), (23, 3)]
 
 
 @pytest.mark.parametrize(("api_key", "version"), BETWEEN_BROKERS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data(), correlation_id=st.integers(0, 2**31 - 1))
 def test_a_server_reads_what_is_asked(api_key: int, version: int, data: st.DataObject, correlation_id: int) -> None:
     request = data.draw(messages(request_class(api_key, version)))
@@ -43,7 +43,7 @@ def test_a_server_reads_what_is_asked(api_key: int, version: int, data: st.DataO
 
 
 @pytest.mark.parametrize(("api_key", "version"), BETWEEN_BROKERS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_an_answer_is_what_the_server_said(api_key: int, version: int, data: st.DataObject) -> None:
     request = data.draw(messages(request_class(api_key, version)))

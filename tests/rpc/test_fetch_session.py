@@ -240,4 +240,4 @@ class TwoHalves(RuleBasedStateMachine):
 
 
 TestTwoHalves = TwoHalves.TestCase
-TestTwoHalves.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestTwoHalves.settings = settings(max_examples=60, stateful_step_count=40)

@@ -144,6 +144,7 @@ def test_a_batch_of_several_tasks_is_read_as_a_whole(spark_node: TestNode, queri
     assert Counter(values(spark_node.bootstrap, topic, 2)) == {b"a": 3, b"b": 3}
     assert queries.open(QueryBatch(batch.query, "another", 0), 60_000) is None
     queries.leave(abandoned)
+    assert queries.open(QueryBatch(batch.query, "another", 1), 60_000) is not None
     with pytest.raises(QueryRefused, match="another run"):
         queries.open(QueryBatch(batch.query, "run", 1), 60_000)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -87,7 +87,6 @@ def expected_row(record: Record, header: BatchHeader, columns: Sequence[Column])
 
 
 @pytest.mark.parametrize("make", DECODERS)
-@settings(deadline=None)
 @given(
     lists=st.lists(record_lists(), max_size=4),
     append_time=st.none() | milliseconds,
@@ -115,7 +114,6 @@ def test_columns_are_what_the_records_say(
 
 
 @pytest.mark.parametrize("make", DECODERS)
-@settings(deadline=None)
 @given(records=record_lists(5), data=st.data())
 def test_all_refuse_the_same_damage(make: Make, records: list[Record], data: st.DataObject) -> None:
     batch = build_batch(records, base_offset=1000)
@@ -142,7 +140,6 @@ def test_all_refuse_the_same_damage(make: Make, records: list[Record], data: st.
 
 
 @pytest.mark.skipif(not HAS_KERNEL, reason="the kernel was not built: there is no compiler")
-@settings(deadline=None)
 @given(payload=st.binary(max_size=120), count=st.integers(0, 12), columns=st.sets(st.sampled_from(ALL), min_size=1))
 def test_kernel_and_reference_agree_on_any_bytes(payload: bytes, count: int, columns: set[Column]) -> None:
     header = read_header(build_batch([], last_offset=100))._replace(record_count=count)

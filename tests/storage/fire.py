@@ -10,7 +10,6 @@ def under_fire(*, max_examples: int, steps: int) -> settings:
     return settings(
         max_examples=max_examples,
         stateful_step_count=steps,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
         print_blob=True,

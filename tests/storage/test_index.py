@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.disk.power import PowerCutDisk
 
@@ -23,7 +23,6 @@ def filled(index: SparseIndex, steps: list[tuple[int, int]]) -> list[tuple[int, 
     return entries
 
 
-@settings(deadline=None)
 @given(ENTRIES, st.integers(0, 40_000))
 def test_floor_is_the_last_entry_not_beyond(steps: list[tuple[int, int]], key: int) -> None:
     index = SparseIndex(PATH, OFFSETS)
@@ -31,7 +30,6 @@ def test_floor_is_the_last_entry_not_beyond(steps: list[tuple[int, int]], key: i
     assert index.floor(key) == max((entry for entry in entries if entry[0] <= key), default=None)
 
 
-@settings(deadline=None)
 @given(ENTRIES, st.lists(st.integers(0, 40), max_size=4), st.sampled_from([OFFSETS, TIMESTAMPS]))
 def test_what_was_saved_in_parts_is_loaded_whole(steps: list[tuple[int, int]], saves: list[int], kind: str) -> None:
     disk = PowerCutDisk()
@@ -51,7 +49,6 @@ def test_what_was_saved_in_parts_is_loaded_whole(steps: list[tuple[int, int]], s
     assert [loaded.floor(key) for key, _ in entries] == entries
 
 
-@settings(deadline=None)
 @given(ENTRIES, ENTRIES, st.data())
 def test_a_damaged_file_is_trusted_up_to_the_damage_only(
     first: list[tuple[int, int]], second: list[tuple[int, int]], data: st.DataObject
@@ -83,7 +80,6 @@ def test_a_damaged_file_is_trusted_up_to_the_damage_only(
     assert SparseIndex.load(disk, PATH, OFFSETS).covers == 10**7
 
 
-@settings(deadline=None)
 @given(ENTRIES, st.integers(0, 100_000))
 def test_after_a_cut_the_file_is_written_anew(steps: list[tuple[int, int]], position: int) -> None:
     disk = PowerCutDisk()
@@ -100,14 +96,12 @@ def test_after_a_cut_the_file_is_written_anew(steps: list[tuple[int, int]], posi
     assert (loaded.covers, len(loaded)) == (position, sum(entry[1] < position for entry in entries))
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_no_blocks(garbage: bytes) -> None:
     blocks = unpack_blocks(garbage)
     assert (blocks.payloads, blocks.covers, blocks.size) == ([], 0, 0)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.binary(max_size=50), st.integers(0, 100)), max_size=5))
 def test_blocks_round_trip(rows: list[tuple[bytes, int]]) -> None:
     rows.sort(key=lambda row: row[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.storage.core.leader_epochs import EpochStart, LeaderEpochs
@@ -20,7 +20,6 @@ def written(history: list[tuple[int, int]]) -> tuple[LeaderEpochs, list[int]]:
     return epochs, of_offset
 
 
-@settings(deadline=None)
 @given(HISTORY, st.integers(0, 30))
 def test_the_end_of_an_epoch_is_where_a_larger_one_begins(history: list[tuple[int, int]], asked: int) -> None:
     epochs, of_offset = written(history)
@@ -35,14 +34,12 @@ def test_the_end_of_an_epoch_is_where_a_larger_one_begins(history: list[tuple[in
     assert answer.epoch == (known[-1] if known else asked)
 
 
-@settings(deadline=None)
 @given(HISTORY)
 def test_every_offset_knows_its_epoch(history: list[tuple[int, int]]) -> None:
     epochs, of_offset = written(history)
     assert [epochs.epoch_of(offset) for offset in range(len(of_offset))] == of_offset
 
 
-@settings(deadline=None)
 @given(HISTORY, st.integers(0, 30), st.integers(0, 30))
 def test_cutting_keeps_what_is_left_right(history: list[tuple[int, int]], start: int, end: int) -> None:
     epochs, of_offset = written(history)

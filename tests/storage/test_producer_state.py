@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError, Problem
@@ -26,7 +26,6 @@ def refused(states: ProducerStates, batch: BatchHeader) -> Problem:
     return refusal.value.problem
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.integers(MAX_SEQUENCE - 20, MAX_SEQUENCE))
 def test_the_last_five_batches_are_recognised_also_across_the_wrap(counts: list[int], first: int) -> None:
     states = ProducerStates()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents, sync
@@ -174,7 +174,6 @@ FACTS = st.lists(st.tuples(st.integers(1, 100), st.integers(1, 100), st.integers
 )
 
 
-@settings(deadline=None)
 @given(FACTS, st.integers(0, 800), st.integers(0, 800), st.integers(-1, 100), st.integers(-1, 400), st.integers(0, 50))
 def test_retention_never_takes_too_much(
     segments: list[SegmentFacts], start: int, limit: int, retention_ms: int, retention_bytes: int, active_bytes: int

@@ -21,7 +21,7 @@ def opened(disk: PowerCutDisk, **settings: object) -> Log:
     return Log.open(disk, DIRECTORY, chosen, now_ms=NOW_MS)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     batches=st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), max_size=25),
     asked=st.integers(0, 62),

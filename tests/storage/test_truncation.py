@@ -38,7 +38,7 @@ def filled(disk: PowerCutDisk) -> Log:
     return log
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 59), st.booleans())
 def test_a_truncated_log_is_as_if_the_end_had_never_been(offset: int, synced: bool) -> None:
     disk = PowerCutDisk()

@@ -178,9 +178,22 @@ def test_giving_up_what_is_committed_changes_nothing() -> None:
     runner.write_markers()
     log = list(runner.log)
     assert runner.ask(AbortBatch(QUERY, "a", 0), BatchAnswer) == BatchAnswer(None, is_repeated=True)
-    assert runner.ask(AbortBatch(QUERY, "before", 1), BatchAnswer) == BatchAnswer(None)
-    assert runner.ask(AbortBatch("another", "a", 1), BatchAnswer) == BatchAnswer(None)
+    assert runner.ask(AbortBatch(QUERY, "before", 0), BatchAnswer) == BatchAnswer(None, is_repeated=True)
     assert runner.log == log
+
+
+def test_a_batch_that_was_given_up_before_its_tasks_began_is_not_begun() -> None:
+    runner = started()
+    assert runner.ask(AbortBatch(QUERY, "a", 0, once=True), BatchAnswer) == BatchAnswer(None)
+    assert runner.ask(OpenAttempt(QUERY, "a", 0, TIMEOUT_MS), AttemptAnswer).problem is Problem.INVALID_TXN_STATE
+
+
+def test_a_run_that_gives_up_before_it_began_leaves_the_one_that_is_there_alone() -> None:
+    runner = started()
+    attempt = written(runner, 0)
+    assert runner.ask(AbortBatch(QUERY, "b", 0), BatchAnswer) == BatchAnswer(None)
+    assert runner.ask(OpenAttempt(QUERY, "b", 0, TIMEOUT_MS), AttemptAnswer).problem is Problem.PRODUCER_FENCED
+    assert commit(runner, 0, attempt) == BatchAnswer(None)
 
 
 def test_a_batch_without_rows_is_committed_too() -> None:

@@ -279,4 +279,4 @@ class QuerySimulation(RuleBasedStateMachine):
 
 
 TestQuerySimulation = QuerySimulation.TestCase
-TestQuerySimulation.settings = settings(max_examples=examples(50), stateful_step_count=40, deadline=None)
+TestQuerySimulation.settings = settings(max_examples=examples(50), stateful_step_count=40)

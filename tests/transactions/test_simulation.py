@@ -275,4 +275,4 @@ def _given(request: InitProducerId) -> tuple[int, int]:
 
 
 TestTransactionSimulation = TransactionSimulation.TestCase
-TestTransactionSimulation.settings = settings(max_examples=examples(50), stateful_step_count=50, deadline=None)
+TestTransactionSimulation.settings = settings(max_examples=examples(50), stateful_step_count=50)

@@ -143,7 +143,7 @@ def test_varints_are_read_back(value: int) -> None:
 
 
 @pytest.mark.parametrize(("api_key", "version"), SERVED_VERSIONS)
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=2)
 @given(data=st.data())
 def test_a_request_that_ends_early_is_refused_wherever_it_ends(api_key: int, version: int, data: st.DataObject) -> None:
     raw = kio_bytes(data.draw(messages(request_class(api_key, version))))

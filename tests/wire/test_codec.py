@@ -12,7 +12,7 @@ from penstock.wire.reading import reader_for
 from penstock.wire.schemas import request_class, response_class
 from penstock.wire.writing import writer_for
 
-_EACH = settings(max_examples=4, deadline=None)
+_EACH = settings(max_examples=4)
 
 
 @pytest.mark.parametrize(("api_key", "version"), SERVED_VERSIONS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.wire.batch import count_records
@@ -15,7 +15,6 @@ def batch_of(base_offset: int, count: int, compression: int = 0) -> bytes:
     return bytes(build_batch(records, base_offset=base_offset, compression=compression))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 9), st.sampled_from([0, 1, 4])), min_size=1), st.integers(0, 8))
 def test_all_from_the_first_offset_on(batches: list[tuple[int, int]], first_offset: int) -> None:
     data, offset = b"", 0

@@ -27,7 +27,7 @@ from penstock.wire.malformed import Malformed
 from penstock.wire.schemas import FETCH, request_class, response_class
 
 VERSIONS = range(4, 19)
-_EACH = settings(max_examples=12, deadline=None)
+_EACH = settings(max_examples=12)
 _HEADER = b"header"
 
 int32 = st.integers(-(2**31), 2**31 - 1)
@@ -105,7 +105,7 @@ def row(partition: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_a_request_that_ends_early_is_refused_wherever_it_ends(version: int, data: st.DataObject) -> None:
     raw = memoryview(kio_bytes(data.draw(messages(request_class(FETCH, version)))))

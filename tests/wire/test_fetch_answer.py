@@ -28,7 +28,7 @@ from penstock.wire.malformed import Malformed
 from penstock.wire.schemas import FETCH, response_class
 
 VERSIONS = (17, 18)
-_EACH = settings(max_examples=15, deadline=None)
+_EACH = settings(max_examples=15)
 # Length, correlation id, no tagged fields.
 _BODY_START = 9
 
@@ -117,7 +117,7 @@ def kio_said(row: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(response=responses, data=st.data())
 def test_an_answer_that_ends_early_is_refused_wherever_it_ends(
     version: int, response: FetchResponse, data: st.DataObject
@@ -128,7 +128,7 @@ def test_an_answer_that_ends_early_is_refused_wherever_it_ends(
         read_fetch_answer(raw[:end], _BODY_START)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(response=responses, data=st.data())
 def test_spoiled_bytes_are_read_or_refused_and_nothing_else(response: FetchResponse, data: st.DataObject) -> None:
     raw = bytearray(packed(response, 18, 0))

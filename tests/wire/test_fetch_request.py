@@ -24,7 +24,7 @@ from penstock.wire.fetch_request import NEWEST_PACKED, append_fetch_request
 from penstock.wire.schemas import FETCH, request_class
 
 VERSIONS = range(17, NEWEST_PACKED + 1)
-_EACH = settings(max_examples=20, deadline=None)
+_EACH = settings(max_examples=20)
 _HEADER = b"header"
 
 int8 = st.integers(-128, 127)

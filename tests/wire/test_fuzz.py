@@ -27,20 +27,20 @@ def test_valid_bytes_are_accepted(name: str) -> None:
         assert TARGETS[name].accepts(TARGETS[name].valid(Random(seed)))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(name=st.sampled_from(_REQUESTS), raw=st.binary(max_size=100))
 def test_any_bytes_are_a_request_or_malformed(name: str, raw: bytes) -> None:
     feed(name, raw, must_accept=False)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(name=st.sampled_from(_REQUESTS), seed=st.integers(0, 100), random=st.randoms(use_true_random=False))
 def test_spoiled_requests_are_read_or_malformed(name: str, seed: int, random: Random) -> None:
     feed(name, spoiled(TARGETS[name].valid(Random(seed)), random), must_accept=False)
 
 
 @pytest.mark.parametrize("name", _OTHERS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(raw=st.binary(max_size=200))
 def test_any_bytes_are_accepted_or_refused(name: str, raw: bytes) -> None:
     feed(name, raw, must_accept=False)

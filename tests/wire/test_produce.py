@@ -27,7 +27,7 @@ from penstock.wire.produce_response import (
 from penstock.wire.schemas import PRODUCE, request_class, response_class
 
 VERSIONS = range(3, 14)
-_EACH = settings(max_examples=12, deadline=None)
+_EACH = settings(max_examples=12)
 _HEADER = b"header"
 
 int16 = st.integers(-(2**15), 2**15 - 1)

@@ -23,7 +23,7 @@ from penstock.wire.schemas import (
 from penstock.wire.shapes import is_flexible, shape_of
 from penstock.wire.versions import decode, request_shape, response_shape
 
-_EACH = settings(max_examples=3, deadline=None)
+_EACH = settings(max_examples=3)
 # These are built differently in some versions, or have a shape of our own; test_lifts.py has them one by one.
 _LIFTED_REQUESTS = {key for key, lift in LIFTS.items() if lift.lift_pivot or lift.request or lift.adjust_request}
 _LIFTED_RESPONSES = {key for key, lift in LIFTS.items() if lift.lower_pivot or lift.response or lift.adjust_response}

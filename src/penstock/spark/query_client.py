@@ -71,7 +71,7 @@ class QueryClient:
         return not self._ask(f"committing {batch}", batch.query, request).is_committed
 
     def abort(self, batch: QueryBatch) -> None:
-        self._ask(f"aborting {batch}", batch.query, Abort(batch.query, batch.run, batch.batch_id))
+        self._ask(f"aborting {batch}", batch.query, Abort(batch.query, batch.run, batch.batch_id, batch.once))
 
     def leave(self, attempt: Attempt) -> None:
         """One task gives up what it wrote. If that fails the transaction is aborted later, with its batch."""

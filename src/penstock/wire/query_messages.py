@@ -59,6 +59,7 @@ class Abort(msgspec.Struct, frozen=True, tag="abort", tag_field="ask"):
     query: _Query
     run: _Run
     batch_id: _BatchId
+    once: bool = False
 
 
 QueryRequest = Open | Commit | Abort

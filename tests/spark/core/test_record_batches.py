@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
@@ -67,7 +67,6 @@ def written(plan: Sequence[Step]) -> Log:
     return Log(batches, [(at, owner not in gone) for at, owner in owned], aborted, offset)
 
 
-@settings(deadline=None)
 @given(plan=st.lists(steps, max_size=20), data=st.data())
 def test_only_what_was_committed_is_seen(plan: list[Step], data: st.DataObject) -> None:
     log = written(plan)
@@ -90,7 +89,6 @@ def test_only_what_was_committed_is_seen(plan: list[Step], data: st.DataObject) 
     assert all(records[at : at + 8] == header.base_offset.to_bytes(8, "big") for header, at, _ in everything.batches)
 
 
-@settings(deadline=None)
 @given(st.lists(steps, min_size=1, max_size=6), st.data())
 def test_a_last_batch_that_was_cut_off_is_left_for_the_next_answer(plan: list[Step], data: st.DataObject) -> None:
     log = written([*plan, Step(1, "plain", 1)])

@@ -52,8 +52,8 @@ class Query:
             case Commit(query, run, batch_id, attempts, once):
                 named = tuple(_named(attempt) for attempt in attempts)
                 return self._transactions.end_batch(CommitBatch(query, run, batch_id, named, once)).map(_ended)
-            case Abort(query, run, batch_id):
-                return self._transactions.end_batch(AbortBatch(query, run, batch_id)).map(_ended)
+            case Abort(query, run, batch_id, once):
+                return self._transactions.end_batch(AbortBatch(query, run, batch_id, once)).map(_ended)
 
     def pack(self, response: QueryReply, version: int, correlation_id: int, throttle_ms: int) -> Buffers:
         body = encode_reply(response)

@@ -81,7 +81,7 @@ class TransactionsMachine:
             case CommitBatch():
                 return commit_batch(state, event, self._limits, draft)
             case AbortBatch():
-                return abort_batch(state, event, draft)
+                return abort_batch(state, event, self._limits, draft)
             case MarkersWritten():
                 complete(state, event, draft)
                 return Done()

@@ -44,6 +44,10 @@ class Query(Struct, frozen=True, array_like=True):
         past = (self.run, *self.past_runs)[:_PAST_RUNS]
         return replace(self, run=run, given_up=-1, past_runs=past, updated_ms=now_ms)
 
+    def without(self, run: str, now_ms: int) -> Query:
+        """That one may not begin any more."""
+        return replace(self, past_runs=(run, *self.past_runs)[:_PAST_RUNS], updated_ms=now_ms)
+
     def committed(self, batch_id: int, now_ms: int) -> Query:
         return replace(self, batch_id=batch_id, updated_ms=now_ms)
 

@@ -73,13 +73,21 @@ def _refused(problem: Problem, attempt: AttemptProducer, why: str) -> Refused:
     return Refused(problem, f"{attempt.transactional_id} of producer {attempt.producer.id} cannot be committed: {why}")
 
 
-def abort_batch(state: TransactionsState, event: AbortBatch, draft: Draft) -> BatchAnswer:
-    """Of another run than this one nothing is open that is not being aborted."""
-    query = state.queries.get(event.query)
-    if query is None or query.run != event.run:
-        return BatchAnswer(None)
+def abort_batch(state: TransactionsState, event: AbortBatch, limits: TransactionLimits, draft: Draft) -> BatchAnswer:
+    """It counts also for a run of which nothing is known: its tasks can still come, and nobody would end theirs.
+
+    Of a run that was replaced nothing is open that is not being aborted.
+    """
+    known = state.queries.get(event.query)
+    query = admitted(state, event, limits, draft.now_ms, once=event.once)
+    if isinstance(query, Refused):
+        is_over = query.problem in (Problem.PRODUCER_FENCED, Problem.INVALID_TXN_STATE)
+        return BatchAnswer(None) if is_over else BatchAnswer.refusing(query)
     if event.batch_id <= query.batch_id:
         return _REPEATED
-    if event.batch_id > query.given_up:
+    if known is None or known.run == event.run:
         draft.write_query(event.query, query.aborted(event.batch_id, draft.now_ms))
+    else:
+        # It may come late, and has no say about the run that is there.
+        draft.write_query(event.query, known.without(event.run, draft.now_ms))
     return BatchAnswer(None)

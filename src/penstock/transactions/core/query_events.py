@@ -39,11 +39,12 @@ class CommitBatch(Struct, frozen=True):
 
 
 class AbortBatch(Struct, frozen=True):
-    """The driver gives the batch up: this run will not commit it."""
+    """The driver gives the batch up: this run will not commit it. Its tasks may not even have begun."""
 
     query: str
     run: str
     batch_id: int
+    once: bool = False
 
 
 QueryEvent = OpenAttempt | CommitBatch | AbortBatch
