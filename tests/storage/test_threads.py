@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
+import pytest
 from tests.storage.batches import NOW_MS, append, batch_of, headers_in
 
 from penstock.config.log import LogSettings
@@ -67,12 +68,18 @@ def test_readers_never_see_anything_but_whole_batches(tmp_path: Path) -> None:
     assert again.recovery.scanned_bytes == 0
 
 
-def test_a_read_that_lost_its_segment_to_retention_says_so(tmp_path: Path) -> None:
-    """A slice that was taken before keeps its file; a new one is refused."""
+@pytest.mark.parametrize("are_indexes_on_disk", [False, True])
+def test_a_read_that_lost_its_segment_to_retention_says_so(tmp_path: Path, are_indexes_on_disk: bool) -> None:
+    """A slice that was taken before keeps its file, and needs nothing else; a new one is refused."""
     settings = LogSettings(segment_bytes=1024, retention_bytes=0, file_delete_delay_ms=0)
     log = Log.open(LocalDisk(), f"{tmp_path}/p", settings, now_ms=NOW_MS)
     for _ in range(30):
         append(log, batch_of(b"x" * 100))
+    if are_indexes_on_disk:
+        ticket = log.begin_sync(checkpoint=True)
+        assert ticket is not None
+        ticket.run()
+        log.finish_sync(ticket)
     piece = log.read(0, 300, upto=30, at_least_one=True)
     deletion = log.apply_retention(NOW_MS)
     assert deletion is not None

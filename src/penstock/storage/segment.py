@@ -97,21 +97,24 @@ class Segment:
         if max_timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = max_timestamp_ms
 
-    def ready_indexes(self, interval_bytes: int) -> SegmentIndexes:
-        """On any thread. Blocking when they are not loaded: what the files do not tell is read from the log."""
+    def ready_indexes(self, interval_bytes: int, file: File | None = None) -> SegmentIndexes:
+        """On any thread. Blocking when they are not loaded: what the files do not tell is read from the log.
+
+        `file`: of the log, from whoever has it open. Retention may have taken its name away meanwhile.
+        """
         indexes = self.indexes
         if indexes is None:
             indexes = SegmentIndexes.load(self._disk, self.path, self.base_offset, self.size)
             if indexes is None:
                 logger.warning("log.index.rebuilt", extra={"segment": self.path, "bytes": self.size})
-                indexes = self.rebuild_indexes(interval_bytes)
+                indexes = self.rebuild_indexes(interval_bytes, file)
             self.indexes = indexes
         return indexes
 
-    def rebuild_indexes(self, interval_bytes: int) -> SegmentIndexes:
+    def rebuild_indexes(self, interval_bytes: int, file: File | None = None) -> SegmentIndexes:
         """On any thread. Blocking."""
         rebuilt = SegmentIndexes.rebuild(
-            self.file(), self.path, self.base_offset, self.next_offset, self.size, interval_bytes
+            file or self.file(), self.path, self.base_offset, self.next_offset, self.size, interval_bytes
         )
         self.indexes = rebuilt
         return rebuilt

@@ -91,12 +91,12 @@ class SearchedSlice(Slice):
             raise unreadable(self._segment.path, error) from error
 
     def _load(self) -> Buffer:
-        indexes = self._segment.ready_indexes(self._interval_bytes)
+        indexes = self._segment.ready_indexes(self._interval_bytes, self._file)
         data, position, selection = self._search(indexes)
         if selection.fault and selection.start == selection.end:
             if self._segment.truncations == self._truncations:
                 # An index that leads astray looks like damage.
-                indexes = self._segment.rebuild_indexes(self._interval_bytes)
+                indexes = self._segment.rebuild_indexes(self._interval_bytes, self._file)
                 data, position, selection = self._search(indexes)
             if selection.fault and selection.start == selection.end:
                 raise self._damaged(position + selection.end, selection.expected_offset)
