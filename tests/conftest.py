@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import settings
 
 # How long an example takes says something about the machine, and speed is measured elsewhere.
-settings.register_profile("penstock")
+settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")
 
 # Whoever runs the tests in the background may have made them ignore Ctrl-C; the commands that they start would inherit
