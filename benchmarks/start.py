@@ -9,7 +9,7 @@ from benchmarks.peers.broker import Durability, Peer, PeerUnavailable
 from confluent_kafka import KafkaError, Message, Producer
 
 _GIVE_UP_S = 60
-# A client that was there before the broker and asks again at once, or its own back-off would be measured.
+# Asks again at once, or its own back-off would be measured.
 _EAGER = {
     "reconnect.backoff.ms": 5,
     "reconnect.backoff.max.ms": 10,
@@ -21,7 +21,11 @@ _EAGER = {
 
 
 def start_to_first_ack_s(peer: Peer, directory: Path, durability: Durability) -> float:
-    """The topic does not exist yet: the broker creates it, as it would for a user's first message."""
+    """The topic does not exist yet: the broker creates it, as it would for a user's first message.
+
+    The client comes when the port is open: librdkafka, whatever it is told, tries a broker that refused it again only when
+    the next whole second of its own clock is over, and that second would be measured, on either side.
+    """
     acknowledged_s: list[float] = []
 
     def delivered(error: KafkaError | None, _message: Message) -> None:
@@ -29,6 +33,7 @@ def start_to_first_ack_s(peer: Peer, directory: Path, durability: Durability) ->
             acknowledged_s.append(time.monotonic())
 
     with peer.launch(directory, durability) as broker:
+        broker.await_listening()
         producer = Producer({"bootstrap.servers": broker.address, **_EAGER})
         producer.produce("first", b"message", on_delivery=delivered)
         deadline_s = broker.launched_s + _GIVE_UP_S
