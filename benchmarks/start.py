@@ -23,8 +23,8 @@ _EAGER = {
 def start_to_first_ack_s(peer: Peer, directory: Path, durability: Durability) -> float:
     """The topic does not exist yet: the broker creates it, as it would for a user's first message.
 
-    The client comes when the port is open: librdkafka, whatever it is told, tries a broker that refused it again only when
-    the next whole second of its own clock is over, and that second would be measured, on either side.
+    The client comes when the port is open: librdkafka, whatever it is told, tries a broker that refused it again only
+    when the next whole second of its own clock is over, and that second would be measured, on either side.
     """
     acknowledged_s: list[float] = []
 

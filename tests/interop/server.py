@@ -1,6 +1,7 @@
 """The broker under test: Penstock, or whatever PENSTOCK_INTEROP_BOOTSTRAP names.
 
-Every scenario here also holds against Apache Kafka, so a failure against Penstock means that Penstock is wrong:
+A scenario here also holds against Apache Kafka unless its file says otherwise, so a failure against Penstock means that
+Penstock is wrong:
 
     PENSTOCK_INTEROP_BOOTSTRAP=127.0.0.1:9092 pytest tests/interop
 

@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.cluster.faults.cluster import HEAL_S, TestCluster
 from tests.cluster.faults.network import Loopback
+from tests.interop.waiting import eventually
 from tests.pipelines.planting import flipped, forgetful, lying, rewritten
 from tests.spark.audit_load import ACCOUNTS, EVENTS, ORDERS, PAYMENTS, LightLoad, fill
 from tests.spark.audit_process import AuditProcess
@@ -95,14 +96,13 @@ PLANTED = {
 
 def wait_for_files(cluster: TestCluster) -> None:
     """Retention has taken what it should, compaction has been there, and every log has a checkpoint."""
-    deadline = time.monotonic() + SETTLED_S
-    while not (
-        all(int(files(cluster, node, EVENTS.name, 0)[0].stem) > 0 for node in cluster.brokers)
+    eventually(
+        lambda: all(int(files(cluster, node, EVENTS.name, 0)[0].stem) > 0 for node in cluster.brokers)
         and all("-" in files(cluster, node, ACCOUNTS.name, 0)[0].stem for node in cluster.brokers)
-        and all((path / "checkpoint").exists() for path in logs_of(cluster))
-    ):
-        assert time.monotonic() < deadline
-        time.sleep(1)
+        and all((path / "checkpoint").exists() for path in logs_of(cluster)),
+        "files as retention, compaction and checkpoints leave them",
+        timeout_s=SETTLED_S,
+    )
 
 
 def logs_of(cluster: TestCluster) -> list[Path]:

@@ -13,6 +13,7 @@ from penstock.cli.connection import DEFAULT_BOOTSTRAP, BootstrapOption, connecte
 from penstock.cli.core.last_words import last_words
 from penstock.cli.failure import EXIT_REFUSED, fail, say
 from penstock.cli.output import Output, OutputOption, show_json, show_rows
+from penstock.cli.pipeline_options import ConfOption, MasterOption, assignments
 from penstock.cli.progress import Meter
 from penstock.config.address import Address
 from penstock.pipelines.audit import Audit, Expected
@@ -37,12 +38,8 @@ def run_audit(
     token: Annotated[
         str, typer.Option(envvar="PENSTOCK_AUDIT_TOKEN", help="What the brokers have in audit.token.")
     ] = "",
-    master: Annotated[
-        str, typer.Option(help="The Spark cluster: local[N], spark://HOST:PORT, yarn, k8s://…")
-    ] = "local[*]",
-    conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated.")
-    ] = None,
+    master: MasterOption = "local[*]",
+    conf: ConfOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -57,7 +54,7 @@ def run_audit(
         if wanted is not None and (known := {topic for topic, _ in expected()}) and wanted - known:
             fail(f"there is no topic {', '.join(sorted(wanted - known))}", do="see them with: penstock topic list")
         began_s = time.monotonic()
-        with Meter("audited") as meter, spark_session("audit", master, _settings(conf)) as session:
+        with Meter("audited") as meter, spark_session("audit", master, assignments("--conf", conf)) as session:
             # What is read once more counts once.
             told = lambda done, _: meter.add(0, max(0, done - meter.bytes))  # noqa: E731
             report = Audit(session, sources, expected, wanted, told).run()
@@ -83,16 +80,6 @@ def _brokers(bootstrap: str, token: str) -> tuple[list[Source], Expected]:
     connected_first(bootstrap)
     cluster = AuditedCluster(tuple(Address.parse(each.strip()) for each in bootstrap.split(",")), token)
     return cluster.sources, cluster.placement
-
-
-def _settings(given: list[str] | None) -> dict[str, str]:
-    found = {}
-    for text in given or ():
-        name, equals, value = text.partition("=")
-        if not (name and equals):
-            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--conf")
-        found[name] = value
-    return found
 
 
 def _show(report: AuditReport, seconds: float, output: Output) -> None:

@@ -39,7 +39,7 @@ class ReplayRun:
 
 
 def replay(session: SparkSession, run: ReplayRun) -> int:
-    """How many records were sent; 0 also if this replay had been done before and its records are in the topic."""
+    """How many records are in the topic by it, whether it sent them now or had been done before."""
     refuse_own(run.options, OF_SINK)
     session.dataSource.register(PenstockDataSource)
     files = [path for path in open_table(run.source).files() if run.times.may_hold(path)]
