@@ -97,9 +97,11 @@ PLANTED = {
 def wait_for_files(cluster: TestCluster) -> None:
     """Retention has taken what it should, compaction has been there, and every log has a checkpoint."""
     eventually(
-        lambda: all(int(files(cluster, node, EVENTS.name, 0)[0].stem) > 0 for node in cluster.brokers)
-        and all("-" in files(cluster, node, ACCOUNTS.name, 0)[0].stem for node in cluster.brokers)
-        and all((path / "checkpoint").exists() for path in logs_of(cluster)),
+        lambda: (
+            all(int(files(cluster, node, EVENTS.name, 0)[0].stem) > 0 for node in cluster.brokers)
+            and all("-" in files(cluster, node, ACCOUNTS.name, 0)[0].stem for node in cluster.brokers)
+            and all((path / "checkpoint").exists() for path in logs_of(cluster))
+        ),
         "files as retention, compaction and checkpoints leave them",
         timeout_s=SETTLED_S,
     )
