@@ -18,6 +18,8 @@ class Load:
     def __init__(self, bootstrap: str, topic: str, partitions: int, in_flight: int = IN_FLIGHT) -> None:
         # offset → sequence, per partition: what the broker has promised to keep
         self.acknowledged: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        # The same without an offset: librdkafka takes what it has no answer for as acknowledged when a later batch is.
+        self.implied: defaultdict[int, list[int]] = defaultdict(list)
         self.failures: list[KafkaError] = []
         self._topic = topic
         self._partitions = partitions
@@ -70,8 +72,11 @@ class Load:
             self.failures.append(error)
         else:
             offset, partition, value = message.offset(), message.partition(), message.value()
-            assert offset is not None and partition is not None and value is not None
-            self.acknowledged[partition][offset] = int(value)
+            assert partition is not None and value is not None
+            if offset is None:
+                self.implied[partition].append(int(value))
+            else:
+                self.acknowledged[partition][offset] = int(value)
 
     @property
     def sent(self) -> list[int]:
