@@ -244,3 +244,14 @@ def test_a_jump_before_the_last_batch_of_a_log_without_gaps_is_a_torn_tail_as_be
     take(log, batches((2, 1, 1)))
     disk.damage(SEGMENT + ".log", position, offset.to_bytes(8, "big"))
     assert opened(disk, "delete").end_offset == 2
+
+
+@pytest.mark.parametrize("offset", [2**31 + 2, 2**40])
+def test_a_jump_before_the_last_batch_that_no_segment_can_span_is_a_torn_tail(offset: int) -> None:
+    disk = PowerCutDisk()
+    log = opened(disk, "compact")
+    take(log, batches((0, 1, 1), (1, 1, 1)))
+    position = log.size_bytes
+    take(log, batches((2, 1, 1)))
+    disk.damage(SEGMENT + ".log", position, offset.to_bytes(8, "big"))
+    assert opened(disk, "compact").end_offset == 2

@@ -251,11 +251,15 @@ class Recovery:
         """Reads what is behind the segment's end as far as that is known, and puts back what only the journal has."""
         file = segment.file()
         position, expected = segment.size, segment.next_offset
+        # What goes beyond has a flipped bit in its base offset, or is what a client sent, within a batch that is torn.
+        end_offset = segment.base_offset + MOST_OFFSETS + 1
         self.report.scanned_bytes += size - position
         while True:
             for found, header in valid_batches(
                 file, position, size, expected, epoch=self._epochs.epoch_of(expected), gap_at_end=self._may_have_gaps
             ):
+                if header.next_offset > end_offset:
+                    break
                 if header.base_offset != expected:
                     segment.gaps = True
                 position, expected = found + header.size, header.next_offset
@@ -266,7 +270,7 @@ class Recovery:
                 continue
             if position == size:
                 return
-            sound = next_valid_batch(file, position + 1, size, expected)
+            sound = next_valid_batch(file, position + 1, size, expected, end_offset=end_offset)
             if sound is None:
                 self._bad_tails[segment] = size
                 return

@@ -201,7 +201,7 @@ class Segment:
 
     def diagnose(self, position: int, expected_offset: int) -> Damage:
         """How far the damage reaches that begins at `position`. On any thread. Blocking."""
-        sound = next_valid_batch(self.file(), position + 1, self.size, expected_offset)
+        sound = next_valid_batch(self.file(), position + 1, self.size, expected_offset, end_offset=self.next_offset)
         if sound is None:
             return Damage(expected_offset, max(self.next_offset, expected_offset + 1), position, self.size)
         return Damage(expected_offset, sound[1].base_offset, position, sound[0])

@@ -19,6 +19,7 @@ SCAN_BYTES = 4 * MIB
 SEEK_BYTES = 64 * KIB
 ANY_OFFSET = -1
 ANY_EPOCH = -1
+NO_END = 2**63
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _CRC_START = 21
@@ -143,16 +144,25 @@ def sound_batches(
             yield found, header
             position, expected_offset = found + header.size, header.next_offset
         if position < end:
-            sound = next_valid_batch(file, position + 1, end, expected_offset)
+            sound = next_valid_batch(file, position + 1, end, expected_offset, end_offset=end_offset)
             if sound is None:
                 return
             position, expected_offset = sound[0], sound[1].base_offset
 
 
 def next_valid_batch(
-    file: Readable, position: int, end: int, expected_offset: int, chunk_bytes: int = SCAN_BYTES
+    file: Readable,
+    position: int,
+    end: int,
+    expected_offset: int,
+    chunk_bytes: int = SCAN_BYTES,
+    *,
+    end_offset: int = NO_END,
 ) -> tuple[int, BatchHeader] | None:
-    """The first sound batch that begins at or behind `position`, wherever it begins; None if there is none."""
+    """The first sound batch that begins at or behind `position`, wherever it begins; None if there is none.
+
+    `end_offset`: no batch goes beyond it. In the damage may be what a client sent, and that may look like a batch.
+    """
     while position + HEADER_BYTES <= end:
         data = file.read(position, min(chunk_bytes, end - position))
         for match in _LIKELY_BATCH.finditer(data):
@@ -160,6 +170,8 @@ def next_valid_batch(
             start = position + match.start()
             size = header.size
             if size < HEADER_BYTES or start + size > end or header.base_offset < expected_offset:
+                continue
+            if header.next_offset > end_offset:
                 continue
             batch = file.read(start, size)
             if len(batch) == size and crc_matches(batch, header):
