@@ -241,3 +241,25 @@ def test_who_waits_is_told_when_a_later_append_ends_the_log() -> None:
             assert isinstance(refused, Refused) and refused.problem is Problem.STORAGE_FAILED
 
     asyncio.run(scenario())
+
+
+def test_a_change_to_acked_does_not_wait_for_what_a_truncation_takes_back() -> None:
+    """All that follows the metadata would wait with it, for as long as nothing is written to the topic."""
+
+    async def scenario() -> None:
+        async with world(PowerCutDisk()) as node:
+            partition = await node.partition(config={"flush.policy": "os"})
+            node.write(partition, b"a")
+            node.write(partition, b"b")
+            # As `Settling` does when another replica is right about the end of the log.
+            partition.settled.clear()
+            change = asyncio.create_task(node.partition(config={"flush.policy": "acked"}))
+            await asyncio.sleep(0)
+            partition.log.truncate_to(1)
+            partition.settled.set()
+            node.flusher.request(partition)
+            async with asyncio.timeout(WAIT_S):
+                await change
+            assert (partition.log.end_offset, partition.log.synced_offset) == (1, 1)
+
+    asyncio.run(scenario())

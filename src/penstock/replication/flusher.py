@@ -13,7 +13,7 @@ from penstock.errors import Problem
 from penstock.replication.journal_commits import JournalCommits
 from penstock.replication.partition import Partition
 from penstock.storage.journal import Journal
-from penstock.storage.log import SyncTicket
+from penstock.storage.log import Log, SyncTicket
 
 logger = logging.getLogger(__name__)
 
@@ -70,9 +70,12 @@ class Flusher:
             await self._next_news()
 
     async def durable(self, partitions: Collection[Partition]) -> None:
-        """Returns when what these have now is durable or their log has failed, whatever else is appended meanwhile."""
+        """Returns when what these have now is durable, taken back by a truncation, or their log has failed, whatever
+
+        else is appended meanwhile.
+        """
         ends = {partition: partition.log.end_offset for partition in partitions}
-        while any(each.log.durable_offset < end and each.log.failure is None for each, end in ends.items()):
+        while any(_is_missing(partition.log, end) for partition, end in ends.items()):
             await self._next_news()
 
     async def _next_news(self) -> None:
@@ -184,3 +187,8 @@ class Flusher:
     @staticmethod
     def _complain(event: str, partition: Partition, why: str) -> None:
         logger.error(event, extra={"topic": partition.topic, "partition": partition.index, "why": why})
+
+
+def _is_missing(log: Log, offset: int) -> bool:
+    """Whether something below the offset is there and not durable, and may still become so."""
+    return log.failure is None and log.durable_offset < min(offset, log.end_offset)
