@@ -197,3 +197,25 @@ def test_a_batch_that_overtakes_is_to_be_sent_again_before_its_producer_is_told_
             assert send(3) is None
 
     asyncio.run(life())
+
+
+def test_the_start_of_a_log_does_not_move_when_another_has_begun_to_lead_it_meanwhile() -> None:
+    """It may be truncated by then, to before that start."""
+
+    async def scenario() -> None:
+        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:
+            partition = await node.partition()
+            for _ in range(4):
+                node.write(partition, b"a")
+            await node.flusher.drained([partition])
+            node.disk.syncs_may_run.clear()
+            deleting = asyncio.create_task(node.replicas.delete_records("orders", 0, 3))
+            while not node.disk.being_synced:
+                await asyncio.sleep(0)
+            node.replicas.roles.close(partition)
+            node.disk.syncs_may_run.set()
+            refused = await deleting
+            assert isinstance(refused, Refused) and refused.problem is Problem.NOT_LEADER
+            assert partition.log.start_offset == 0
+
+    asyncio.run(scenario())

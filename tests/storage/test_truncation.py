@@ -168,3 +168,32 @@ def test_below_its_start_there_is_nothing_to_take_back() -> None:
     for candidate in (log, opened(disk)):
         assert (candidate.start_offset, candidate.end_offset) == (30, 30)
         assert candidate.latest_epoch is None
+
+
+@pytest.mark.parametrize("power_fails", [False, True])
+def test_a_start_that_was_written_down_and_lies_beyond_the_cut_takes_nothing_that_comes_later(
+    power_fails: bool,
+) -> None:
+    """It was on its way when another replica turned out to be right about the end of the log."""
+    disk = PowerCutDisk()
+    log = filled(disk)
+    log.write_start(50)
+    log.truncate_to(24)
+    for number in range(20):
+        append(log, batch_of(b"new", b"%d" % number), leader_epoch=7)
+    sync(log)
+    written = contents(log)
+    if power_fails:
+        disk.cut_power(Random(1))
+    again = opened(disk)
+    assert (again.start_offset, again.end_offset) == (0, 64)
+    assert contents(again) == written
+
+
+def test_a_start_that_was_written_down_before_the_cut_stays() -> None:
+    disk = PowerCutDisk()
+    log = filled(disk)
+    log.write_start(10)
+    log.truncate_to(24)
+    disk.cut_power(Random(1))
+    assert opened(disk).start_offset == 10

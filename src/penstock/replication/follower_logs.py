@@ -174,7 +174,7 @@ class FollowerLogs:
                 self._complain(partition, error)
             elif error is not None:
                 raise error
-            elif start <= partition.log.end_offset:
+            elif partition.settled.is_set() and start <= partition.log.end_offset:
                 partition.log.move_start(start)
                 if start < newest <= partition.log.end_offset:
                     self._moving[partition] = newest

@@ -265,6 +265,9 @@ class Replicas:
             await asyncio.get_running_loop().run_in_executor(self._pool, partition.log.write_start, wanted)
         except PenstockError as error:
             return Refused.by(error)
+        if partition.leadership is None:
+            # The next leader may be about to take back what is below it.
+            return NOT_LEADING
         partition.log.move_start(wanted)
         return await _deleted_everywhere(partition, wanted, self._clock, timeout_ms)
 

@@ -63,5 +63,15 @@ class CheckpointFiles:
                 replace_atomically(self._disk, self._path(START_OFFSET_NAME), seal(StartOffset(highest)))
                 self._start_offset = self._durable_start_offset = highest
 
+    def take_back_start(self, beyond: int, start_offset: int) -> None:
+        """A start that was written down beyond the new end of a log, and never came to count: it would take what comes
+
+        in its place. Blocking. Durable when it returns.
+        """
+        with self._lock:
+            if self._start_offset > beyond:
+                replace_atomically(self._disk, self._path(START_OFFSET_NAME), seal(StartOffset(start_offset)))
+                self._start_offset = self._durable_start_offset = start_offset
+
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"
