@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 from tests.disk.power import PowerCutDisk
-from tests.replication.world import WAIT_S, World, values_in, world
+from tests.replication.world import DATA, WAIT_S, World, values_in, world
+from tests.storage.journaled_node import JournaledNode, NothingKept
 
 from penstock.errors import Refused
 from penstock.later import Later
@@ -257,3 +258,22 @@ def test_the_thread_hands_over_what_goes_wrong_and_goes_on() -> None:
         thread.close()
 
     asyncio.run(life())
+
+
+def test_what_only_the_journal_has_of_a_topic_that_is_set_aside_at_start_is_set_aside_with_it() -> None:
+    """The store may have lost it: then somebody brings the topic back, and its directory, within the hour."""
+    before = JournaledNode("orders")
+    before.write("orders", b"acknowledged")
+    before.commit()
+    before.memory.cut_power(NothingKept())
+
+    async def start_without_it() -> None:
+        async with world(before.memory) as node:
+            await node.replicas.remove_strangers(set())
+            node.flusher.journal.start()
+
+    asyncio.run(start_without_it())
+    (kept,) = before.memory.list_directory(f"{DATA}/deleted")
+    before.memory.rename(f"{DATA}/deleted/{kept}/orders", f"{DATA}/topics/orders")
+    before.open()
+    assert before.batches("orders") == 2

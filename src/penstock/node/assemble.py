@@ -168,9 +168,9 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
             cluster.metadata.follow(follower)
         for failure in (await cluster.metadata.load().wait()).values():
             raise failure
+        await replicas.remove_strangers({topic.name for topic in image.topics()})
         journal.start()
         last_stop.forget(settings.log.flush_policy)
-        await replicas.remove_strangers({topic.name for topic in image.topics()})
         await stack.enter_async_context(Housekeeping(replicas, flusher, upkeep, clock).running())
         await stack.enter_async_context(Cleaner(replicas, flusher, upkeep, clock).running())
         connections = Connections(settings.network, broker_metrics, clock)

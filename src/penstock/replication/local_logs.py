@@ -13,7 +13,7 @@ from penstock.cluster.core.image import TopicImage
 from penstock.config.log import LogSettings
 from penstock.disk.interface import Space
 from penstock.errors import PenstockError, Problem
-from penstock.storage.directories import PartitionDirectories
+from penstock.storage.directories import PartitionDirectories, PartitionDirectory
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
 from penstock.units import HOUR_MS, MINUTE_MS
@@ -133,7 +133,7 @@ class LocalLogs:
     async def remove_strangers(self, known: Mapping[str, Set[int]]) -> None:
         """At start: what was left behind by topics that were deleted, and by partitions that were moved away, while
 
-        this node was down. `known`: the partitions that are here, by topic.
+        this node was down. `known`: the partitions that are here, by topic. Before the journal is used again.
         """
         await asyncio.get_running_loop().run_in_executor(self._pool, self._remove_strangers, known)
 
@@ -141,6 +141,8 @@ class LocalLogs:
         found: dict[str, set[int]] = {}
         for directory in self._directories.existing():
             found.setdefault(directory.topic, set()).add(directory.partition)
+            if directory.partition not in known.get(directory.topic, ()):
+                self._put_back(directory)
         for topic, partitions in found.items():
             if topic not in known:
                 self._set_aside(topic)
@@ -148,3 +150,18 @@ class LocalLogs:
                 where = self._directories.set_partitions_aside(topic, strangers, self._clock.now_ms() + KEPT_MS)
                 self._tell_kept(topic, where, f"partitions {sorted(strangers)} have their replicas elsewhere")
         self._directories.sweep(self._clock.now_ms())
+
+    def _put_back(self, directory: PartitionDirectory) -> None:
+        """What only the journal has of it: that is about to be wiped, and whoever finds that the topic should not have
+
+        gone wants all of it.
+        """
+        share = self._journal.share_for(directory.topic_id, directory.partition)
+        if not share.journaled:
+            return
+        disk, now_ms = self._directories.disk, self._clock.now_ms()
+        try:
+            Log.open(disk, directory.path, self._defaults, now_ms=now_ms, share=share).close()
+        except PenstockError as error:
+            where = {"topic": directory.topic, "partition": directory.partition}
+            logger.warning("log.not.put.back", extra={**where, "why": str(error)})
