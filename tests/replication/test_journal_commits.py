@@ -277,3 +277,25 @@ def test_what_only_the_journal_has_of_a_topic_that_is_set_aside_at_start_is_set_
     before.memory.rename(f"{DATA}/deleted/{kept}/orders", f"{DATA}/topics/orders")
     before.open()
     assert before.batches("orders") == 2
+
+
+def test_a_topic_that_is_set_aside_has_what_only_the_journal_had() -> None:
+    """The store may have lost it: then somebody brings the topic back, and its directory, within the hour."""
+    memory = PowerCutDisk()
+
+    async def set_aside() -> None:
+        async with world(memory) as node:
+            (partition,) = await journaled(node, "orders")
+            await all_of([committed(node, partition, b"acknowledged")])
+            assert partition.log.durable_offset > partition.log.synced_offset
+            await node.replicas.drop_topic("orders", keep=True)
+
+    async def brought_back() -> list[bytes]:
+        async with world(memory) as node:
+            return values_in(await node.partition("orders"))
+
+    asyncio.run(set_aside())
+    memory.cut_power(NothingKept())
+    (kept,) = memory.list_directory(f"{DATA}/deleted")
+    memory.rename(f"{DATA}/deleted/{kept}/orders", f"{DATA}/topics/orders")
+    assert asyncio.run(brought_back()) == [b"first", b"acknowledged"]

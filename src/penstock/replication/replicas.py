@@ -224,16 +224,19 @@ class Replicas:
         rows = self._topics.pop(name, [])
         self._names = {topic_id: known for topic_id, known in self._names.items() if known != name}
         gone = [row for row in rows if isinstance(row, Partition)]
-        await self._close(gone, Refused(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"{name} was deleted"))
+        await self._close(gone, Refused(Problem.UNKNOWN_TOPIC_OR_PARTITION, f"{name} was deleted"), keep=keep)
         await self.logs.remove(name, keep=keep)
 
-    async def _close(self, partitions: Sequence[Partition], refused: Refused) -> None:
-        """Their files are about to go."""
+    async def _close(self, partitions: Sequence[Partition], refused: Refused, *, keep: bool = False) -> None:
+        """Their files are about to go. `keep`: only aside, so they get all that the journal has and then forgets."""
         for partition in partitions:
             partition.stop(refused.problem, refused.text)
             self.roles.close(partition)
             await partition.settled.wait()
         await self._flusher.drained(partitions)
+        if keep:
+            loop = asyncio.get_running_loop()
+            await asyncio.gather(*(loop.run_in_executor(self._pool, each.log.close) for each in partitions))
         for partition in partitions:
             partition.log.abandon()
             self._flusher.forget(partition)
