@@ -16,6 +16,7 @@ from penstock.groups.core.consumer_limits import ConsumerLimits, MigrationPolicy
 from penstock.groups.core.consumer_state import ConsumerGroup
 from penstock.groups.core.events import (
     CommitOffsets,
+    JoinGroup,
     LeaveGroup,
     LeavingMember,
     MemberHeartbeat,
@@ -24,6 +25,7 @@ from penstock.groups.core.events import (
     TopicOffsets,
 )
 from penstock.groups.core.limits import GroupLimits
+from penstock.units import DAY_MS
 
 
 def mixed_world(policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL, partitions: int = 4) -> World:
@@ -370,6 +372,26 @@ def test_an_empty_group_changes_its_protocol_freely_and_keeps_its_offsets() -> N
     assert world.runner.machine.state.offsets.of(GROUP)["orders"][0].offset == 5
     world.restart(compacted=True)
     assert world.runner.machine.state.offsets.of(GROUP)["orders"][0].offset == 5
+
+
+@pytest.mark.parametrize(
+    "request_", [joining(group_id=GROUP, known_id=True), joining(group_id=GROUP, session_timeout_ms=1)]
+)
+def test_an_empty_group_that_a_classic_member_only_asked_to_join_keeps_its_offsets(request_: JoinGroup) -> None:
+    """They were committed long ago, by a member that was there until just now."""
+    world = World({"orders": 1}, ConsumerLimits(session_timeout_ms=100 * DAY_MS))
+    epoch = world.join("new").member_epoch
+    rows = (TopicOffsets("orders", (OffsetToCommit(0, 5),)),)
+    commit = CommitOffsets(GROUP, rows, member_id="new", generation=epoch)
+    assert world.runner.ask(commit, CommitAnswer).problem is None
+    world.runner.advance(20 * DAY_MS)
+    world.beat("new", -1)
+    assert answer_of(world.runner.submit(request_), JoinAnswer).problem is not None
+    world.runner.advance(DAY_MS)
+    assert world.runner.machine.state.offsets.of(GROUP)["orders"][0].offset == 5
+    world.restart(compacted=True)
+    world.runner.advance(14 * DAY_MS)
+    assert world.runner.machine.state.find(GROUP) is None
 
 
 def test_commits_of_classic_members_carry_their_generation() -> None:

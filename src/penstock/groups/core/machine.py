@@ -227,7 +227,16 @@ class GroupsMachine:
 
 
 def _as_classic(group: ConsumerGroup, draft: Draft) -> ClassicGroup:
-    """An empty KIP-848 group becomes a classic one; generations go on from its epochs, so that none comes twice."""
-    classic = ClassicGroup(group.group_id, generation=group.epoch, state_since_ms=draft.now_ms)
+    """An empty KIP-848 group becomes a classic one; generations go on from its epochs, so that none comes twice.
+
+    It had members: without a protocol type it would be nothing but offsets, which age from their commit, and who joins
+    may give up before it is one.
+    """
+    classic = ClassicGroup(
+        group.group_id,
+        generation=group.epoch,
+        protocol_type=group.protocol_type,
+        state_since_ms=draft.now_ms,
+    )
     draft.write(*group.tombstones(), classic.stored())
     return classic
