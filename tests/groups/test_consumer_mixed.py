@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.groups.consumer_classic_client import SESSION_MS, ClassicClient
 from tests.groups.consumer_world import GROUP, World
-from tests.groups.members import joining
+from tests.groups.members import joining, subscription
 from tests.groups.runner import answer_of
 
 from penstock.errors import Problem
@@ -196,6 +196,23 @@ def test_where_the_way_back_is_forbidden_classic_members_go_on_as_they_are(polic
     assert not is_classic(world)
     settle(client)
     assert len(client.owned) == 4
+
+
+@pytest.mark.parametrize("last", ["leaves", "is silent"])
+def test_members_that_are_too_large_for_one_record_go_on_as_they_are(last: str) -> None:
+    limits = GroupLimits(initial_rebalance_delay_ms=0, max_group_bytes=10_000)
+    world = World({"orders": 4}, limits=limits)
+    world.join("new")
+    large = (("range", subscription("orders") + bytes(3_000)),)
+    for _ in range(4):
+        event = joining(group_id=GROUP, protocols=large, session_timeout_ms=600_000, rebalance_timeout_ms=600_000)
+        assert answer_of(world.runner.submit(event), JoinAnswer).problem is None
+    if last == "leaves":
+        world.beat("new", -1)
+    else:
+        world.runner.advance(100_000)
+    assert set(world.group().members) and "new" not in world.group().members
+    assert max(len(value or b"") for _, value in world.runner.log) <= limits.max_group_bytes
 
 
 def test_the_last_new_member_may_also_just_fall_silent() -> None:

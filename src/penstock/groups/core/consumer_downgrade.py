@@ -16,29 +16,25 @@ from penstock.groups.core.records import StoredMember
 
 
 def can_downgrade(group: ConsumerGroup, context: ConsumerContext) -> bool:
-    """Where it cannot, classic members go on in the KIP-848 group, which serves them as before."""
+    """Where it cannot, classic members go on in the KIP-848 group, which serves them as before.
+
+    A classic group is one record with all that its members sent. Here each has records of its own, so that together
+    they may be more than a batch can hold; and a member that times out would have it tried for ever.
+    """
     return (
         all(member.is_classic for member in group.members.values())
         and context.limits.migration_policy.allows_downgrade
         and len(group.members) <= context.draft.limits.max_size
+        and _record_bytes(_classic_group(group, context)) <= context.draft.limits.max_group_bytes
     )
 
 
 def downgrade(work: ConsumerWork, context: ConsumerContext) -> ClassicGroup:
     """Ends the work. The classic group is about to rebalance; the caller notes it when it is done with it."""
     group, draft = work.group, context.draft
-    classic = ClassicGroup(
-        group.group_id,
-        state=ClassicState.STABLE if group.members else ClassicState.EMPTY,
-        generation=group.epoch,
-        protocol_type=CONSUMER_PROTOCOL_TYPE,
-        state_since_ms=draft.now_ms,
-    )
-    for member in group.members.values():
-        stop_clocks(group.group_id, member.member_id, context)
-        if member.subscription.classic is not None:
-            classic.put(_stored(member, member.subscription.classic, context))
-    classic.protocol_name = select_protocol(classic)
+    classic = _classic_group(group, context)
+    for member_id in group.members:
+        stop_clocks(group.group_id, member_id, context)
     work.finish(draft)
     draft.write(*group.tombstones(), classic.stored())
     for member_id in classic.members:
@@ -46,6 +42,25 @@ def downgrade(work: ConsumerWork, context: ConsumerContext) -> ClassicGroup:
     if classic.members:
         prepare_rebalance(classic, draft)
     return classic
+
+
+def _classic_group(group: ConsumerGroup, context: ConsumerContext) -> ClassicGroup:
+    classic = ClassicGroup(
+        group.group_id,
+        state=ClassicState.STABLE if group.members else ClassicState.EMPTY,
+        generation=group.epoch,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        state_since_ms=context.draft.now_ms,
+    )
+    for member in group.members.values():
+        if member.subscription.classic is not None:
+            classic.put(_stored(member, member.subscription.classic, context))
+    classic.protocol_name = select_protocol(classic)
+    return classic
+
+
+def _record_bytes(classic: ClassicGroup) -> int:
+    return classic.weight_bytes + sum(len(member.assignment) for member in classic.members.values())
 
 
 def _stored(member: ConsumerMember, classic: ClassicProtocols, context: ConsumerContext) -> StoredMember:
