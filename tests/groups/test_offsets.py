@@ -1,5 +1,7 @@
 """Committed offsets: who may commit, what is fetched, what can be deleted."""
 
+import time
+
 import pytest
 from tests.groups.members import SESSION_MS, beat, join, joining, running, stable_group, subscription, sync
 from tests.groups.runner import Runner
@@ -173,6 +175,27 @@ def test_offsets_of_a_group_whose_subscriptions_cannot_be_read_are_not_deleted()
     sync(runner, one)
     answer = runner.ask(DeleteOffsets("group", (TopicPartitions("orders", (0,)),)), DeleteOffsetsAnswer)
     assert answer.topics[0].partitions[0].problem is Problem.GROUP_SUBSCRIBED
+
+
+def test_what_is_deleted_is_written_once_however_often_it_is_named() -> None:
+    runner = running()
+    commit(runner, CommitOffsets("group", rows()))
+    before = len(runner.log)
+    runner.ask(DeleteOffsets("group", (TopicPartitions("orders", (0,)),) * 1000), DeleteOffsetsAnswer)
+    assert len(runner.log) - before == 1
+
+
+def test_large_subscriptions_are_read_once_for_all_topics_whose_offsets_shall_be_deleted() -> None:
+    """Everybody waits meanwhile: read for each of them, this would take a minute, and far larger requests come in."""
+    runner = running()
+    large = subscription(*(f"topic-{number}" for number in range(100_000)))
+    one = join(runner, joining(protocols=(("range", large),)))
+    sync(runner, one, b"all")
+    wanted = tuple(TopicPartitions(f"other-{number}", (0,)) for number in range(500))
+    started_s = time.process_time()
+    answer = runner.ask(DeleteOffsets("group", wanted), DeleteOffsetsAnswer)
+    assert time.process_time() - started_s < 5
+    assert {row.problem for topic in answer.topics for row in topic.partitions} == {None}
 
 
 def test_deleting_offsets_is_checked() -> None:

@@ -38,7 +38,8 @@ class OffsetDelete:
             known = [
                 row.partition_index for row in topic.partitions if (topic.name, row.partition_index) not in unknown
             ]
-            topics.append(TopicPartitions(topic.name, tuple(known)))
+            if known:
+                topics.append(TopicPartitions(topic.name, tuple(known)))
         event = DeleteOffsets(request.group_id, tuple(topics))
         return self._groups.submit(request.group_id, event, DeleteOffsetsAnswer).map(
             lambda answer: _response(request, answer, unknown)

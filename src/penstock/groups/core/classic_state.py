@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 from typing import Self
 
@@ -165,14 +166,16 @@ class ClassicGroup(Struct):
     def is_empty(self) -> bool:
         return self.state is ClassicState.EMPTY
 
-    def is_subscribed_to(self, topic: str) -> bool:
+    def subscribed_among(self, topics: Collection[str]) -> Collection[str]:
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            return False
+            return ()
+        wanted, found = frozenset(topics), set[str]()
         for member in self.members.values():
-            topics = subscribed_topics(dict(member.protocols).get(self.protocol_name or "", b""))
-            if topics is None or topic in topics:
-                return True
-        return False
+            subscribed = subscribed_topics(dict(member.protocols).get(self.protocol_name or "", b""))
+            if subscribed is None:
+                return topics
+            found |= subscribed & wanted
+        return found
 
     def retention_starts_ms(self, committed_ms: int) -> int | None:
         if self.protocol_type is None:

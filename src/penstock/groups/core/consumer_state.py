@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -103,12 +104,14 @@ class ConsumerGroup:
 
         return is_free
 
-    def is_subscribed_to(self, topic: str) -> bool:
+    def subscribed_among(self, topics: Collection[str]) -> Collection[str]:
         subscriptions = [member.subscription for member in self.members.values()]
-        if any(topic in subscription.topic_names for subscription in subscriptions):
-            return True
-        patterns = {subscription.topic_regex for subscription in subscriptions} - {None, ""}
-        return any(topics_matching(pattern, (topic,)) for pattern in patterns if pattern)
+        wanted = frozenset(topics)
+        found = {name for subscription in subscriptions for name in subscription.topic_names if name in wanted}
+        for pattern in {subscription.topic_regex for subscription in subscriptions}:
+            if pattern:
+                found |= topics_matching(pattern, wanted - found)
+        return found
 
     def retention_starts_ms(self, committed_ms: int) -> int | None:
         """What nobody subscribes to any more ages from its commit, the rest from when the last member went."""

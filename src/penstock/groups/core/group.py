@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 from typing import Protocol
 
@@ -41,8 +42,11 @@ class Group(Protocol):
     def is_empty(self) -> bool:
         """No members, not even joining ones: the group may be deleted or change its type."""
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """True also when it cannot be known: an offset that may still be needed is neither expired nor deleted."""
+    def subscribed_among(self, topics: Collection[str]) -> Collection[str]:
+        """All also when it cannot be known: an offset that may still be needed is neither expired nor deleted.
+
+        For many topics at once, because every member's subscription is looked at.
+        """
 
     def retention_starts_ms(self, committed_ms: int) -> int | None:
         """From when an offset committed at that time counts towards expiry; None: it does not expire now."""

@@ -42,16 +42,22 @@ def _expire_group(group: Group, table: OffsetTable, draft: Draft) -> int:
     looked_at = 1
     pending = table.pending
     kept = group.group_id in pending
+    aged: dict[str, list[int]] = {}
     for topic, partitions in table.of(group.group_id).items():
         looked_at += len(partitions)
-        # A cheap look first: the subscriptions of a large group are worth reading only if something could expire.
         expired = [number for number, offset in partitions.items() if _is_expired(group, offset, draft)]
-        if expired and group.is_subscribed_to(topic):
-            expired = []
-        if expired and group.group_id in pending:
+        kept = kept or len(expired) < len(partitions)
+        if expired:
+            aged[topic] = expired
+    # The subscriptions of a large group are worth reading only if something could expire.
+    subscribed = group.subscribed_among(aged) if aged else ()
+    for topic, expired in aged.items():
+        if topic in subscribed:
+            kept = True
+            continue
+        if group.group_id in pending:
             expired = [number for number in expired if not pending.senders(group.group_id, topic, number)]
         draft.write(*(OffsetCommit(group.group_id, topic, partition, None) for partition in expired))
-        kept = kept or len(expired) < len(partitions)
     if not kept and group.is_empty:
         draft.write(*group.tombstones())
     return looked_at

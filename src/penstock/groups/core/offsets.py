@@ -187,14 +187,18 @@ def delete(group: Group | None, table: OffsetTable, event: DeleteOffsets, draft:
     if problem is not None:
         return DeleteOffsetsAnswer(problem)
     topics = []
+    subscribed = group.subscribed_among({topic.topic for topic in event.topics})
+    # Each once: a request may name one a hundred thousand times, and the group's name is in every record.
+    places: dict[tuple[str, int], None] = {}
     for topic in event.topics:
-        refused = Problem.GROUP_SUBSCRIBED if group.is_subscribed_to(topic.topic) else None
+        refused = Problem.GROUP_SUBSCRIBED if topic.topic in subscribed else None
         topics.append(TopicResults(topic.topic, tuple(PartitionResult(p, refused) for p in topic.partitions)))
         if refused is None:
-            for partition in set(topic.partitions):
-                if table.get(event.group_id, topic.topic, partition) is not None:
-                    draft.write(OffsetCommit(event.group_id, topic.topic, partition, None))
-                draft.write(*table.pending.tombstones_at(event.group_id, topic.topic, partition))
+            places.update(dict.fromkeys((topic.topic, partition) for partition in topic.partitions))
+    for name, partition in places:
+        if table.get(event.group_id, name, partition) is not None:
+            draft.write(OffsetCommit(event.group_id, name, partition, None))
+        draft.write(*table.pending.tombstones_at(event.group_id, name, partition))
     return DeleteOffsetsAnswer(None, tuple(topics))
 
 
