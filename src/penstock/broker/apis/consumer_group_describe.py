@@ -39,7 +39,8 @@ class ConsumerGroupDescribe:
         self._groups = groups
 
     def start(self, request: ConsumerGroupDescribeRequest, caller: Caller) -> Later[ConsumerGroupDescribeResponse]:
-        return gather([self._describe(group_id) for group_id in request.group_ids]).map(
+        # Each once, however often it is asked for: it may have thousands of members.
+        return gather([self._describe(group_id) for group_id in dict.fromkeys(request.group_ids)]).map(
             lambda rows: ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=tuple(rows))
         )
 

@@ -27,7 +27,8 @@ class DescribeConfigs:
         self._resources = resources
 
     def start(self, request: DescribeConfigsRequest, caller: Caller) -> DescribeConfigsResponse:
-        results = tuple(self._describe(resource, request) for resource in request.resources)
+        # Each once, however often it is asked for: one has dozens of settings, with their documentation.
+        results = tuple(self._describe(resource, request) for resource in dict.fromkeys(request.resources))
         return DescribeConfigsResponse(throttle_time=NO_THROTTLE, results=results)
 
     def _describe(self, resource: DescribeConfigsResource, request: DescribeConfigsRequest) -> DescribeConfigsResult:

@@ -23,7 +23,8 @@ class DescribeGroups:
         self._groups = groups
 
     def start(self, request: DescribeGroupsRequest, caller: Caller) -> Later[DescribeGroupsResponse]:
-        return gather([self._describe(group_id) for group_id in request.groups]).map(
+        # Each once, however often it is asked for: its members may have megabytes to show.
+        return gather([self._describe(group_id) for group_id in dict.fromkeys(request.groups)]).map(
             lambda rows: DescribeGroupsResponse(throttle_time=NO_THROTTLE, groups=tuple(rows))
         )
 

@@ -42,15 +42,17 @@ class Metadata:
         address = (caller.local_host, caller.local_port)
         if request.topics is None:
             return self._response([self._found(topic) for topic in self._image.topics()], address)
+        # Each once, however often it is asked for: a topic may have thousands of partitions.
+        wanted = tuple(dict.fromkeys(request.topics))
         if self._auto_create and request.allow_auto_topic_creation:
             missing = [
                 row.name
-                for row in request.topics
+                for row in wanted
                 if row.name and row.name not in INTERNAL_TOPICS and self._image.topic(row.name) is None
             ]
             if missing:
-                return awaiting(self._create_and_answer(missing, request.topics, address))
-        return self._response([self._row(row) for row in request.topics], address)
+                return awaiting(self._create_and_answer(missing, wanted, address))
+        return self._response([self._row(row) for row in wanted], address)
 
     async def _create_and_answer(
         self, missing: list[TopicName], rows: tuple[MetadataRequestTopic, ...], address: tuple[str, int]

@@ -10,6 +10,8 @@ clients look at no offset beside an error.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
 
 from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 from kio.static.primitive import i32, i64
@@ -44,7 +46,9 @@ class OffsetFetch:
         self._image = image
 
     def start(self, request: OffsetFetchRequest, caller: Caller) -> Later[OffsetFetchResponse]:
-        return gather([self._fetch(group, request.require_stable) for group in request.groups]).map(
+        # Each once, however often it is asked for: it may have thousands of offsets, each with kilobytes of metadata.
+        groups = {group.group_id: group for group in request.groups}
+        return gather([self._fetch(_each_once(group), request.require_stable) for group in groups.values()]).map(
             lambda groups: OffsetFetchResponse(groups=tuple(groups))
         )
 
@@ -109,6 +113,19 @@ class OffsetFetch:
                 )
             )
         return rows
+
+
+def _each_once(group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup:
+    if group.topics is None:
+        return group
+    wanted: dict[tuple[str, UUID | None], dict[int, None]] = {}
+    for topic in group.topics:
+        wanted.setdefault((topic.name, topic.topic_id), {}).update(dict.fromkeys(topic.partition_indexes))
+    topics = [
+        OffsetFetchRequestTopic(name=name, topic_id=topic_id, partition_indexes=tuple(indexes))
+        for (name, topic_id), indexes in wanted.items()
+    ]
+    return replace(group, topics=tuple(topics))
 
 
 def _row(offset: FetchedOffset) -> OffsetFetchResponsePartitions:
