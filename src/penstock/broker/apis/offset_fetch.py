@@ -34,6 +34,9 @@ from penstock.wire.lifts.offset_fetch import (
     OffsetFetchResponseTopic,
 )
 
+# What was asked for, and what that was taken for.
+Asked = Sequence[tuple[OffsetFetchRequestTopic, TopicPartitions]]
+
 # As librdkafka calls it within itself: RD_KAFKA_OFFSET_STORED.
 _STILL_TO_BE_ASKED_FOR = -1000
 
@@ -53,12 +56,18 @@ class OffsetFetch:
         )
 
     def _fetch(self, group: OffsetFetchRequestGroup, require_stable: bool) -> Later[OffsetFetchResponseGroup]:
-        asked = group.topics
-        topics = None
-        if asked is not None:
-            topics = tuple(map(self._partitions, asked))
+        """Names are looked up once: a topic that this broker hears of while the answer waits was not asked about, and
+
+        to say that nothing is committed for it would send its consumer to the beginning.
+        """
+        asked = None
+        if group.topics is not None:
+            asked = [(topic, self._partitions(topic)) for topic in group.topics]
+        topics = None if asked is None else tuple(wanted for _, wanted in asked)
         event = FetchOffsets(group.group_id, topics, group.member_id, group.member_epoch, require_stable)
-        return self._groups.read(group.group_id, event, FetchAnswer).map(lambda answer: self._response(group, answer))
+        return self._groups.read(group.group_id, event, FetchAnswer).map(
+            lambda answer: self._response(group.group_id, asked, answer)
+        )
 
     def _partitions(self, topic: OffsetFetchRequestTopic) -> TopicPartitions:
         """With the id where it is known: a topic that was made anew does not inherit its forerunner's offsets."""
@@ -67,39 +76,15 @@ class OffsetFetch:
             return TopicPartitions(found.name, topic.partition_indexes, found.id.bytes)
         return TopicPartitions(topic.name, topic.partition_indexes)
 
-    def _name(self, topic: OffsetFetchRequestTopic) -> str:
-        found = resolve(self._image, topic.name, topic.topic_id)
-        return found.name if isinstance(found, TopicImage) else topic.name
-
-    def _response(self, group: OffsetFetchRequestGroup, answer: FetchAnswer | Refused) -> OffsetFetchResponseGroup:
-        if group.topics is None:
+    def _response(self, group_id: str, asked: Asked | None, answer: FetchAnswer | Refused) -> OffsetFetchResponseGroup:
+        if asked is None:
             topics = self._all(answer)
         else:
             offsets = {}
             if isinstance(answer, FetchAnswer):
                 offsets = {(topic.topic, row.partition): row for topic in answer.topics for row in topic.partitions}
-            topics = [self._asked(topic, offsets) for topic in group.topics]
-        return OffsetFetchResponseGroup(
-            group_id=group.group_id, topics=tuple(topics), error_code=code_of_answer(answer)
-        )
-
-    def _asked(
-        self, topic: OffsetFetchRequestTopic, offsets: dict[tuple[str, int], FetchedOffset]
-    ) -> OffsetFetchResponseTopic:
-        name = self._name(topic)
-        unknown_id = topic.topic_id is not None and not name
-        return OffsetFetchResponseTopic(
-            name=name,
-            topic_id=topic.topic_id,
-            partitions=tuple(
-                _row(
-                    FetchedOffset(index, problem=Problem.UNKNOWN_TOPIC_ID)
-                    if unknown_id
-                    else offsets.get((name, index)) or FetchedOffset(index)
-                )
-                for index in topic.partition_indexes
-            ),
-        )
+            topics = [_asked(topic, wanted.topic, offsets) for topic, wanted in asked]
+        return OffsetFetchResponseGroup(group_id=group_id, topics=tuple(topics), error_code=code_of_answer(answer))
 
     def _all(self, answer: FetchAnswer | Refused) -> Sequence[OffsetFetchResponseTopic]:
         rows = []
@@ -113,6 +98,24 @@ class OffsetFetch:
                 )
             )
         return rows
+
+
+def _asked(
+    topic: OffsetFetchRequestTopic, name: str, offsets: dict[tuple[str, int], FetchedOffset]
+) -> OffsetFetchResponseTopic:
+    unknown_id = topic.topic_id is not None and not name
+    return OffsetFetchResponseTopic(
+        name=name,
+        topic_id=topic.topic_id,
+        partitions=tuple(
+            _row(
+                FetchedOffset(index, problem=Problem.UNKNOWN_TOPIC_ID)
+                if unknown_id
+                else offsets.get((name, index)) or FetchedOffset(index)
+            )
+            for index in topic.partition_indexes
+        ),
+    )
 
 
 def _each_once(group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup:
