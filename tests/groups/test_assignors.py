@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from uuid import UUID
 
@@ -106,6 +107,18 @@ def test_uniform_moves_only_the_partitions_of_a_member_that_leaves(
 def test_uniform_changes_nothing_when_nothing_changed(plan: Plan, counts: dict[UUID, int]) -> None:
     first = assign_uniform(subscriptions(plan, counts, {}))
     assert assign_uniform(subscriptions(plan, counts, first)) == first
+
+
+@pytest.mark.parametrize(("topic_count", "partition_count"), [(10_000, 1), (1, 40_000)])
+def test_uniform_takes_a_moment_for_a_second_member_of_a_large_group(topic_count: int, partition_count: int) -> None:
+    """Everybody waits meanwhile."""
+    counts = {UUID(int=number + 1): partition_count for number in range(topic_count)}
+    everything = frozenset(counts)
+    alone = assign_uniform(subscriptions({"first": everything}, counts, {}))
+    started_s = time.process_time()
+    shared = assign_uniform(subscriptions({"first": everything, "second": everything}, counts, alone))
+    assert time.process_time() - started_s < 2
+    assert set(loads(shared).values()) == {topic_count * partition_count // 2}
 
 
 def test_uniform_gives_a_member_with_few_choices_its_only_topic() -> None:

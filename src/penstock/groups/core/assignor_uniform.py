@@ -77,9 +77,15 @@ class _Draft:
 
     def _cut(self, member_id: str, quota: int) -> None:
         """Takes from the topic of which the member has most, so that topics stay spread over the members."""
-        topics = self._owned[member_id]
-        while self._load[member_id] > quota:
-            self._take(member_id, max(topics, key=lambda topic: (len(topics[topic]), topic)), 1)
+        heap = [(-len(indexes), -topic) for topic, indexes in self._owned[member_id].items()]
+        heapq.heapify(heap)
+        taken: dict[int, int] = defaultdict(int)
+        for _ in range(self._load[member_id] - quota):
+            count, topic = heap[0]
+            heapq.heapreplace(heap, (count + 1, topic))
+            taken[-topic] += 1
+        for topic, count in taken.items():
+            self._take(member_id, topic, count)
 
     def place_unowned(self) -> None:
         for topic, unowned in enumerate(self._unowned):
