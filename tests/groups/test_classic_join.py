@@ -266,6 +266,14 @@ def test_a_group_cannot_outgrow_its_record() -> None:
     assert runner.ask(huge, SyncAnswer).problem is Problem.RECORDS_TOO_LARGE
 
 
+def test_what_is_around_empty_protocols_counts_as_well() -> None:
+    limits = GroupLimits(initial_rebalance_delay_ms=0, max_group_bytes=10_000)
+    runner = running(limits)
+    assert join(runner, joining(protocols=(("", b""),) * 10_000)).problem is Problem.GROUP_FULL
+    assert join(runner, joining(protocols=(("", b""),) * 100)).problem is None
+    assert max(len(value or b"") for _, value in runner.log) <= limits.max_group_bytes
+
+
 def test_ids_handed_out_are_not_without_end() -> None:
     runner = running()
     problems = {join(runner, joining(known_id=True)).problem for _ in range(10_000)}

@@ -16,7 +16,7 @@ from penstock.groups.core.classic_rebalance import (
     renew_session,
     session,
 )
-from penstock.groups.core.classic_state import ClassicGroup, ClassicState
+from penstock.groups.core.classic_state import ClassicGroup, ClassicState, protocols_bytes
 from penstock.groups.core.draft import Draft
 from penstock.groups.core.events import JoinGroup
 from penstock.groups.core.limits import MAX_PENDING_MEMBERS, NEW_MEMBER_JOIN_TIMEOUT_MS, GroupLimits
@@ -64,8 +64,7 @@ def _has_room(group: ClassicGroup, event: JoinGroup, limits: GroupLimits) -> boo
 
 
 def _weight_fits(group: ClassicGroup, event: JoinGroup, limits: GroupLimits) -> bool:
-    metadata_bytes = sum(len(name) + len(metadata) for name, metadata in event.protocols)
-    return group.weight_bytes + metadata_bytes <= limits.max_group_bytes
+    return group.weight_bytes + protocols_bytes(event.protocols) <= limits.max_group_bytes
 
 
 def _join_unknown(group: ClassicGroup, event: JoinGroup, draft: Draft) -> JoinAnswer | Parked:

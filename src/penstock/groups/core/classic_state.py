@@ -217,6 +217,11 @@ class ClassicGroup(Struct):
 
 
 def _weight_bytes(member: StoredMember) -> int:
-    """Text at up to four bytes a character; 64 for the numbers and lengths."""
+    """Text at up to four bytes a character; 64 for the numbers and lengths, and as many as a protocol's own take."""
     text = len(member.member_id) + len(member.group_instance_id or "") + len(member.client_id) + len(member.client_host)
-    return 64 + 4 * text + sum(4 * len(name) + len(metadata) for name, metadata in member.protocols)
+    return 64 + 4 * text + protocols_bytes(member.protocols)
+
+
+def protocols_bytes(protocols: tuple[tuple[str, bytes], ...]) -> int:
+    """A request may have a hundred thousand of them, all empty, so that what is around each counts as well."""
+    return sum(12 + 4 * len(name) + len(metadata) for name, metadata in protocols)
