@@ -1,5 +1,7 @@
 """Static members: the instance keeps its place and its partitions through restarts, and only one holder has it."""
 
+import time
+
 from tests.groups.members import REBALANCE_MS, SESSION_MS, beat, join, joining, running, share_out, sync
 from tests.groups.runner import Runner, answer_of
 
@@ -20,6 +22,7 @@ from penstock.groups.core.events import (
     MemberHeartbeat,
     SyncGroup,
 )
+from penstock.groups.core.records import ClassicGroupValue, GroupMetadata, StoredMember, encode
 
 
 def static_pair(
@@ -196,3 +199,20 @@ def test_nobody_left_to_lead_does_not_spin() -> None:
     runner.advance(120_000)
     described = runner.ask(DescribeGroups(("group",)), DescribeGroupsAnswer).groups[0]
     assert described.state == "Empty"
+
+
+def test_leaving_takes_a_moment_in_a_large_group_too() -> None:
+    """Everybody waits meanwhile."""
+    members = tuple(
+        StoredMember(f"member-{number}", f"instance-{number}", "client", "/127.0.0.1", SESSION_MS, SESSION_MS, ())
+        for number in range(3000)
+    )
+    value = ClassicGroupValue(1, "consumer", "range", "member-0", True, 0, members)
+    runner = running()
+    runner.log = [encode(GroupMetadata("group", value))]
+    runner.restart()
+    rows = tuple(LeavingMember("", f"instance-{number}") for number in range(2000, 50_000))
+    started_s = time.process_time()
+    answer = runner.ask(LeaveGroup("group", rows), LeaveAnswer)
+    assert time.process_time() - started_s < 3
+    assert sum(row.problem is None for row in answer.members) == 1000

@@ -57,6 +57,8 @@ class ClassicGroup(Struct):
     initial_delay: InitialDelay | None = None
     weight_bytes: int = 0
     """About what `members` takes in the group's record, assignments apart."""
+    static_members: dict[str, str] = field(default_factory=dict)
+    """Instance id to member id. A request may name thousands of them in a group of thousands."""
 
     @classmethod
     def restored(cls, group_id: str, value: ClassicGroupValue) -> Self:
@@ -73,6 +75,11 @@ class ClassicGroup(Struct):
             members=members,
             unsynced=set() if value.synced else set(members),
             weight_bytes=sum(_weight_bytes(member) for member in value.members),
+            static_members={
+                member.group_instance_id: member.member_id
+                for member in reversed(value.members)
+                if member.group_instance_id is not None
+            },
         )
 
     def stored(self) -> GroupMetadata:
@@ -104,6 +111,7 @@ class ClassicGroup(Struct):
             self.unsynced.copy(),
             self.initial_delay,
             self.weight_bytes,
+            self.static_members.copy(),
         )
 
     def put(self, member: StoredMember) -> None:
@@ -111,6 +119,8 @@ class ClassicGroup(Struct):
         known = self.members.get(member.member_id)
         self.weight_bytes += _weight_bytes(member) - (_weight_bytes(known) if known else 0)
         self.members[member.member_id] = member
+        if member.group_instance_id is not None:
+            self.static_members.setdefault(member.group_instance_id, member.member_id)
         if self.leader is None:
             self.leader = member.member_id
 
@@ -119,6 +129,8 @@ class ClassicGroup(Struct):
         member = self.members.pop(member_id, None)
         if member is not None:
             self.weight_bytes -= _weight_bytes(member)
+            if self.static_members.get(member.group_instance_id or "") == member_id:
+                del self.static_members[member.group_instance_id or ""]
         for member_ids in (self.newcomers, self.pending, self.unsynced):
             member_ids.discard(member_id)
         if self.leader == member_id:
@@ -135,10 +147,7 @@ class ClassicGroup(Struct):
         return Problem.UNKNOWN_MEMBER if holder is None else Problem.FENCED_INSTANCE_ID
 
     def static_member_id(self, group_instance_id: str) -> str | None:
-        for member in self.members.values():
-            if member.group_instance_id == group_instance_id:
-                return member.member_id
-        return None
+        return self.static_members.get(group_instance_id)
 
     @property
     def rebalance_timeout_ms(self) -> int:
