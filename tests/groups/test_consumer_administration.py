@@ -84,6 +84,23 @@ def test_fetches_need_the_members_own_epoch_if_they_name_a_member() -> None:
     assert ask(replace(FETCH, member_id=None, member_epoch=-1), FetchAnswer).problem is None
 
 
+def test_what_was_committed_for_an_earlier_topic_of_the_name_is_not_among_all_offsets() -> None:
+    """Nobody told the coordinator that it was deleted: it was loading then."""
+    world = World({"orders": 1, "bills": 1})
+    rows = tuple(
+        TopicOffsets(name, (OffsetToCommit(0, 5),), topic(number).bytes)
+        for number, name in ((1, "orders"), (2, "bills"))
+    )
+    assert world.runner.ask(CommitOffsets(GROUP, rows), CommitAnswer).problem is None
+    world.set_topics({"bills": 1})
+    everything = FetchOffsets(GROUP, None)
+    found = {row.topic for row in world.runner.ask(everything, FetchAnswer).topics}
+    assert found == {"orders", "bills"}, "the topic may come back"
+    world.set_topics({"orders": 1, "bills": 1})
+    found = {row.topic for row in world.runner.ask(everything, FetchAnswer).topics}
+    assert found == {"bills"}
+
+
 def test_offsets_of_subscribed_topics_cannot_be_deleted() -> None:
     world = world_with_member()
     world.join("b", topics=None, regex="bil.*")

@@ -142,7 +142,8 @@ class GroupsMachine:
             case CommitOffsets():
                 return self._commit(event, draft)
             case FetchOffsets():
-                return fetch(self.state.find(event.group_id), offsets, event)
+                topics = self.state.volatile.consumer.topics
+                return fetch(self.state.find(event.group_id), offsets, event, topics)
             case DeleteOffsets():
                 return delete(self.state.find(event.group_id), offsets, event, draft)
             case TopicsDeleted():

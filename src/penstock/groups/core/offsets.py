@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from penstock.errors import Problem
 from penstock.groups.core.answers import (
@@ -14,6 +14,7 @@ from penstock.groups.core.answers import (
     PartitionResult,
     TopicResults,
 )
+from penstock.groups.core.consumer_topics import TopicsView
 from penstock.groups.core.draft import Draft
 from penstock.groups.core.events import (
     CommitOffsets,
@@ -137,19 +138,30 @@ def write_rows(topic: TopicOffsets, record_of: Callable[[OffsetToCommit], Record
     return TopicResults(topic.topic, tuple(results))
 
 
-def fetch(group: Group | None, table: OffsetTable, event: FetchOffsets) -> FetchAnswer:
+def fetch(
+    group: Group | None, table: OffsetTable, event: FetchOffsets, known_topics: TopicsView | None = None
+) -> FetchAnswer:
     """A group that does not exist has committed nothing; that is no error."""
     problem = group.fetch_problem(event.member_id, event.member_epoch) if group is not None else None
     if problem is not None:
         return FetchAnswer(problem)
     wanted = event.topics
     if wanted is None:
-        known = table.of(event.group_id)
-        wanted = tuple(TopicPartitions(topic, tuple(partitions)) for topic, partitions in known.items())
+        wanted = tuple(_all_of(table, event.group_id, known_topics))
     topics = tuple(_fetch_topic(table, event.group_id, topic) for topic in wanted)
     if event.require_stable and event.group_id in table.pending:
         topics = tuple(_without_unstable(table, event.group_id, topic) for topic in topics)
     return FetchAnswer(None, topics)
+
+
+def _all_of(table: OffsetTable, group_id: str, known_topics: TopicsView | None) -> Iterator[TopicPartitions]:
+    """All that the group has committed, but for an earlier topic of a name that another one has now."""
+    for name, partitions in table.of(group_id).items():
+        topic = known_topics.by_name.get(name) if known_topics is not None else None
+        topic_id = topic.topic_id.bytes if topic is not None else b""
+        current = tuple(index for index, offset in partitions.items() if not is_of_another_topic(offset, topic_id))
+        if current:
+            yield TopicPartitions(name, current, topic_id)
 
 
 def _fetch_topic(table: OffsetTable, group_id: str, wanted: TopicPartitions) -> FetchedTopic:
