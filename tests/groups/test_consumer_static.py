@@ -34,7 +34,21 @@ def test_a_member_that_comes_back_under_its_own_id_is_itself() -> None:
     world.beat("a", -2, instance_id="one")
     assert world.beat("a", 4, instance_id="one").problem is Problem.FENCED_MEMBER_EPOCH
     back = world.join("a", instance_id="one")
-    assert (back.problem, back.member_epoch, world.names(back.assignment)) == (None, 4, {"orders": {0, 1}})
+    assert (back.problem, back.member_epoch, world.names(back.assignment)) == (None, 6, {"orders": {0, 1}})
+
+
+def test_what_a_member_said_before_it_left_says_nothing_when_it_is_back_under_its_own_id() -> None:
+    """It is told of its partitions anew, and has begun with none when another member joins."""
+    world = world_with_static_member()
+    world.beat("b", -2, instance_id="two")
+    epoch = world.join("b", instance_id="two").member_epoch
+    # Long under way: it is from before.
+    world.beat("b", 4, {"orders": {2, 3}}, instance_id="two")
+    joined = world.join("c")
+    told = world.beat("b", epoch, instance_id="two")
+    # It begins with what it was told first, and after an answer that got lost it says what it has until then.
+    world.beat("b", told.member_epoch, {}, instance_id="two")
+    assert world.beat("c", joined.member_epoch).assignment is None, "nothing is free"
 
 
 def test_a_member_that_stays_away_is_replaced_by_the_others() -> None:

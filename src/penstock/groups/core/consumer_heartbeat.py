@@ -32,11 +32,12 @@ from penstock.groups.core.consumer_work import ConsumerWork
 def heartbeat(work: ConsumerWork, event: ConsumerGroupHeartbeat, context: ConsumerContext) -> ConsumerHeartbeatAnswer:
     """A heartbeat that is no leave (epoch 0 or more). `check_request` has passed."""
     member_id = event.member_id or event.fresh_id
+    had_left = _had_left(work.group.members.get(member_id), event)
     before = _sender(work, event, member_id)
     _update_subscription(work, event, member_id, before)
     after = work.group.members[member_id].subscription
     is_back = event.member_epoch == NOT_JOINED_EPOCH and before is not None and not before.current.is_new
-    is_changed = before is None or is_back or has_new_topics(before.subscription, after)
+    is_changed = before is None or is_back or had_left or has_new_topics(before.subscription, after)
     keep_target_fresh(work, context, changed=is_changed)
     current, goal = work.group.members[member_id].current, work.goal_of(member_id, context.topics)
     work.place(member_id, _next_step(event, current, goal))
@@ -71,6 +72,15 @@ def _sender(work: ConsumerWork, event: ConsumerGroupHeartbeat, member_id: str) -
         text = f"instance {event.instance_id} is still member {holder.member_id}: it has to leave, or expire, first"
         raise PenstockError(Problem.UNRELEASED_INSTANCE_ID, text)
     return work.replace(holder, member_id)
+
+
+def _had_left(member: ConsumerMember | None, event: ConsumerGroupHeartbeat) -> bool:
+    """A static member that comes back under the id it had. It needs another epoch than it had then, or heartbeats from
+
+    before it left would speak for it.
+    """
+    is_away = member is not None and member.epoch == STATIC_LEFT_EPOCH
+    return is_away and event.member_epoch == NOT_JOINED_EPOCH
 
 
 def _next_step(event: ConsumerGroupHeartbeat, current: CurrentAssignment, goal: Goal) -> CurrentAssignment:
