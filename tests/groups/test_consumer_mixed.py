@@ -411,6 +411,23 @@ def test_an_empty_group_that_a_classic_member_only_asked_to_join_keeps_its_offse
     assert world.runner.machine.state.find(GROUP) is None
 
 
+def test_epochs_never_come_twice_whatever_protocols_a_group_had_in_between() -> None:
+    world = mixed_world()
+    first = world.join("new").member_epoch
+    world.beat("new", first, {"orders": {0, 1, 2, 3}})
+    world.beat("new", -1)
+    client = ClassicClient(world, "one", ("orders",), cooperative=True)
+    settle(client)
+    client.leave()
+    world.restart(compacted=True)
+    again = world.join("new").member_epoch
+    assert again > client.generation > first
+    late = world.beat("new", first, {"orders": {0, 1, 2, 3}})
+    assert late.problem is Problem.FENCED_MEMBER_EPOCH, "it is from before, and says nothing of what the member has now"
+    world.restart(compacted=True)
+    assert world.group().epoch == again
+
+
 def test_commits_of_classic_members_carry_their_generation() -> None:
     world = mixed_world()
     first, second = classic_pair(world)

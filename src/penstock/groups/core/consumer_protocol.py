@@ -95,6 +95,9 @@ def _work_on(group: Group | None, event: ConsumerGroupHeartbeat, context: Consum
         raise PenstockError(Problem.UNKNOWN_MEMBER, f"{event.member_id} is not a member of group {event.group_id}")
     if isinstance(group, ClassicGroup) and not group.is_empty:
         return upgrade(group, context)
-    if group is not None:
+    work = ConsumerWork(ConsumerGroup(event.group_id), context.limits, is_copy=True)
+    if isinstance(group, ClassicGroup):
         context.draft.write(*group.tombstones())
-    return ConsumerWork(ConsumerGroup(event.group_id), context.limits, is_copy=True)
+        # It may have been a KIP-848 group before: epochs go on from its generations, so that no member gets one twice.
+        work.begin_epoch(group.generation, metadata_hash=0)
+    return work
