@@ -373,6 +373,14 @@ def test_a_lone_static_member_goes_back_to_the_classic_protocol() -> None:
     assert len(back.owned) == 4
 
 
+def test_a_classic_member_that_is_refused_takes_no_static_members_place() -> None:
+    world = mixed_world()
+    epoch = world.join("new", instance_id="i").member_epoch
+    event = joining(group_id=GROUP, instance_id="i", protocols=())
+    assert answer_of(world.runner.submit(event), JoinAnswer).problem is Problem.INCONSISTENT_GROUP_PROTOCOL
+    assert world.beat("new", epoch, {"orders": {0, 1, 2, 3}}, instance_id="i").problem is None
+
+
 def test_an_empty_group_changes_its_protocol_freely_and_keeps_its_offsets() -> None:
     world = mixed_world(MigrationPolicy.DISABLED)
     commit = CommitOffsets(GROUP, (TopicOffsets("orders", (OffsetToCommit(0, 5),)),))

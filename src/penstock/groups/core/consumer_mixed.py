@@ -48,13 +48,17 @@ def _join(group: ConsumerGroup, event: JoinGroup, context: ConsumerContext) -> J
         fence(fenced, (replaced,), context)
         if can_downgrade(fenced.group, context):
             classic = downgrade(fenced, context)
-            parked = classic_join(classic, event, context.draft)
-            context.draft.note(ClassicRemembered(classic))
-            return parked
+            answer = classic_join(classic, event, context.draft)
+            if isinstance(answer, JoinAnswer) and answer.problem is not None:
+                # Who is refused takes nobody's place.
+                context.draft.discard()
+            else:
+                context.draft.note(ClassicRemembered(classic))
+            return answer
         context.draft.discard()
-    answer = join(work, event, context)
+    joined = join(work, event, context)
     work.finish(context.draft)
-    return answer
+    return joined
 
 
 def finish_removal(work: ConsumerWork, had_modern: bool, context: ConsumerContext) -> None:
