@@ -156,6 +156,20 @@ def test_a_deleted_topic_takes_its_offsets_along() -> None:
     assert fetched(runner).offset == -1
 
 
+def test_a_topic_that_many_groups_read_is_forgotten_in_parts() -> None:
+    runner = running()
+    everything = tuple(OffsetToCommit(partition, 42) for partition in range(1000))
+    for number in range(12):
+        commit(runner, CommitOffsets(f"group-{number}", (TopicOffsets("orders", everything),)))
+    commit(runner, CommitOffsets("group", rows("other")))
+    runner.largest_decision = 0
+    for _ in range(3):
+        runner.submit(TopicsDeleted(("orders",)))
+    assert runner.largest_decision == 5000, "a batch with all would be too large for a follower, with long names"
+    assert list(runner.machine.state.offsets) == ["group"]
+    assert not runner.machine.has_offsets_of("orders")
+
+
 def test_offsets_are_deleted_where_nobody_subscribes() -> None:
     runner = running()
     (one,) = stable_group(runner, 1)

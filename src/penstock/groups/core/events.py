@@ -133,6 +133,6 @@ class DeleteGroups(Struct, frozen=True):
 
 
 class TopicsDeleted(Struct, frozen=True):
-    """These topics are gone, and what groups had committed for them is void."""
+    """These topics are gone, and what groups had committed for them is void: a part of it with each such event."""
 
     topics: tuple[str, ...]

@@ -44,7 +44,7 @@ from penstock.groups.core.events import (
 )
 from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS, GroupLimits
 from penstock.groups.core.offset_expiry import EXPIRY, expire
-from penstock.groups.core.offsets import commit, delete, fetch, forget_topics
+from penstock.groups.core.offsets import commit, delete, fetch, forget_topics, has_offsets_of
 from penstock.groups.core.records import Record
 from penstock.groups.core.state import GroupsState
 from penstock.groups.core.transaction_events import TransactionEnded, TransactionGuard, TxnOffsetCommit
@@ -89,6 +89,9 @@ class GroupsMachine:
             for topic, partitions in self.state.offsets.of(group_id).items():
                 for partition, committed in partitions.items():
                     yield group_id, topic, partition, committed.offset
+
+    def has_offsets_of(self, topic: str) -> bool:
+        return has_offsets_of(self.state.offsets, topic)
 
     def transaction_guard(self, producer_id: int, producer_epoch: int) -> TransactionGuard | None:
         """To be taken before the transaction's coordinator is asked, and sent along with the `TxnOffsetCommit`.

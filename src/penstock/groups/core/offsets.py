@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from penstock.errors import Problem
 from penstock.groups.core.answers import (
@@ -33,6 +34,10 @@ from penstock.groups.core.volatile import CommittedOn
 
 _OK_RESULTS = tuple(PartitionResult(partition, None) for partition in range(256))
 """Shared, because nearly every row of every commit is one of them."""
+
+
+# One record has the group's name and the topic's: at most 20 MB, while a batch of a hundred no follower would get.
+_FORGOTTEN_AT_ONCE = 5000
 
 
 def commit(
@@ -215,9 +220,19 @@ def delete(group: Group | None, table: OffsetTable, event: DeleteOffsets, draft:
 
 
 def forget_topics(table: OffsetTable, event: TopicsDeleted, draft: Draft) -> None:
+    """A part at a time: a topic may have thousands of partitions, and be read by as many groups with long names."""
     for topic in event.topics:
-        for group_id in table:
-            partitions = table.of(group_id).get(topic, {})
-            draft.write(*(OffsetCommit(group_id, topic, partition, None) for partition in partitions))
-        for group_id in table.pending:
-            draft.write(*table.pending.tombstones(group_id, topic))
+        draft.write(*islice(_offsets_of(table, topic), _FORGOTTEN_AT_ONCE))
+
+
+def has_offsets_of(table: OffsetTable, topic: str) -> bool:
+    return any(True for _ in _offsets_of(table, topic))
+
+
+def _offsets_of(table: OffsetTable, topic: str) -> Iterator[Record]:
+    """All that ends what groups have for it."""
+    for group_id in table:
+        for partition in table.of(group_id).get(topic, {}):
+            yield OffsetCommit(group_id, topic, partition, None)
+    for group_id in table.pending:
+        yield from table.pending.tombstones(group_id, topic)
