@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from datetime import timedelta
-from uuid import uuid4
+from uuid import UUID, uuid4
 
+from kio.schema.consumer_group_heartbeat.v1.request import TopicPartitions as Listed
 from kio.schema.consumer_group_heartbeat.v1.response import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
@@ -16,6 +19,7 @@ from penstock.broker.api import NO_THROTTLE, Api, Caller, milliseconds
 from penstock.broker.error_codes import code_of_answer
 from penstock.errors import Refused
 from penstock.groups.coordinator import Groups
+from penstock.groups.core.assignors import Partitions, partitions_of
 from penstock.groups.core.consumer_events import ConsumerGroupHeartbeat as Beat
 from penstock.groups.core.consumer_events import ConsumerHeartbeatAnswer
 from penstock.later import Later
@@ -29,11 +33,7 @@ class ConsumerGroupHeartbeat:
         self._groups = groups
 
     def start(self, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> Later[ConsumerGroupHeartbeatResponse]:
-        owned = None
-        if request.topic_partitions is not None:
-            owned = {
-                row.topic_id: frozenset(row.partitions) for row in request.topic_partitions if row.topic_id is not None
-            }
+        owned = None if request.topic_partitions is None else _owned(request.topic_partitions)
         event = Beat(
             group_id=request.group_id,
             member_id=request.member_id,
@@ -51,6 +51,15 @@ class ConsumerGroupHeartbeat:
             needs_own_member_id=request.brings_member_id,
         )
         return self._groups.submit(request.group_id, event, ConsumerHeartbeatAnswer).map(_response)
+
+
+def _owned(rows: Iterable[Listed]) -> Partitions:
+    """A topic may be in several of them, and what is not listed counts as given up."""
+    owned: dict[UUID, set[int]] = defaultdict(set)
+    for row in rows:
+        if row.topic_id is not None:
+            owned[row.topic_id].update(row.partitions)
+    return partitions_of(owned)
 
 
 def _response(answer: ConsumerHeartbeatAnswer | Refused) -> ConsumerGroupHeartbeatResponse:
