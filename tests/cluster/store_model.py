@@ -24,8 +24,10 @@ from penstock.coordination.paths import (
 )
 
 
-def registration(directory: int, clean: bool = True, unsynced: bool = False) -> Registration:
-    return Registration("localhost", 9092, "machine", None, UUID(int=directory), clean, unsynced)
+def registration(
+    directory: int, clean: bool = True, unsynced: bool = False, unsynced_topics: tuple[UUID, ...] = ()
+) -> Registration:
+    return Registration("localhost", 9092, "machine", None, UUID(int=directory), clean, unsynced, unsynced_topics)
 
 
 class StoreModel:
@@ -38,10 +40,15 @@ class StoreModel:
         self._epochs = 0
 
     def register(
-        self, node_id: int, directory: int | None = None, clean: bool = True, unsynced: bool = False
+        self,
+        node_id: int,
+        directory: int | None = None,
+        clean: bool = True,
+        unsynced: bool = False,
+        unsynced_topics: tuple[UUID, ...] = (),
     ) -> BrokerRegistered:
         self._epochs += 1
-        row = registration(node_id if directory is None else directory, clean, unsynced)
+        row = registration(node_id if directory is None else directory, clean, unsynced, unsynced_topics)
         self.registrations[node_id] = (self._epochs, row)
         return BrokerRegistered(node_id, self._epochs, row)
 

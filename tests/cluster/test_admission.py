@@ -11,7 +11,7 @@ from tests.cluster.store_model import ControlledStore
 from penstock.cluster.core.controller import Controller
 from penstock.cluster.core.effects import Answer, Commit
 from penstock.cluster.core.election import LogEnd, TopicSettings
-from penstock.cluster.core.events import BrokerFoundDead, Committed, LogEnds
+from penstock.cluster.core.events import BrokerFoundDead, Committed, LogEnds, TopicConfigured
 from penstock.coordination.paths import NO_LEADER, broker_state_path
 
 ACKED = TopicSettings(min_insync_replicas=2)
@@ -83,6 +83,20 @@ def test_it_costs_that_too_where_only_the_broker_itself_did_not_sync() -> None:
     assert store.state("t").isr == (1, 2, 3)
     store.tell(store.register(3, clean=False, unsynced=True))
     assert store.state("t").isr == (1, 2)
+
+
+def test_a_policy_that_was_changed_while_a_broker_was_down_brings_back_nothing() -> None:
+    """What it lost with its power it had acknowledged before that, and another may have it."""
+    store = cluster(TopicSettings(min_insync_replicas=1, acknowledges_unsynced=True), 1, 2)
+    store.tell(store.create_topic("acked", TopicSettings(min_insync_replicas=1), (1, 2)))
+    store.tell(store.lose(1), store.lose(2))
+    assert (store.state("t").eligible_leaders, store.state("t").last_known_eligible_leaders) == ((2,), (1,))
+    store.tell(TopicConfigured("t", TopicSettings(min_insync_replicas=1)))
+    unsynced = (store.topic("t").topic_id,)
+    store.tell(store.register(2, clean=False, unsynced_topics=unsynced))
+    assert (store.state("t").leader, store.state("acked").leader) == (NO_LEADER, 2)
+    store.tell(store.register(1, clean=False, unsynced_topics=unsynced))
+    assert store.questions[-1].brokers == {1: store.epoch(1), 2: store.epoch(2)}
 
 
 def test_who_is_eligible_loses_that_too() -> None:

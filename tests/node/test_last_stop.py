@@ -5,13 +5,14 @@ from random import Random
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from tests.disk.faults import FaultyDisk
 from tests.disk.power import PowerCutDisk
 
 import penstock.testing
 from penstock.disk.local import LocalDisk
 from penstock.node.last_stop import LastStop
+from penstock.storage.directories import PartitionDirectories
 
 
 def epoch_after_writing(node: penstock.testing.TestNode) -> int:
@@ -82,10 +83,20 @@ def test_what_a_run_acknowledged_unsynced_is_known_until_a_clean_stop() -> None:
         last_stop = LastStop(disk, "/data")
         last_stop.forget(flush_policy)
         if stops_cleanly:
-            last_stop.mark_clean()
+            last_stop.mark_clean(PartitionDirectories(disk, "/data"))
         else:
             disk.cut_power(Random(1))
         return last_stop.was_unsynced
 
     assert [life("acked"), life("os"), life("acked"), life("acked", stops_cleanly=True)] == [False, False, True, True]
     assert [life("acked"), life("acked")] == [False, False]
+
+
+def test_of_which_topics_that_was_acknowledged_is_known_until_a_clean_stop(tmp_path: Path) -> None:
+    with penstock.testing.node({"flush.policy": "acked"}, data_dir=str(tmp_path)) as node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": 0})
+        for future in admin.create_topics([NewTopic("orders", 1, config={"flush.policy": "os"})]).values():
+            future.result()
+        directories = PartitionDirectories(LocalDisk(), str(tmp_path))
+        assert len(directories.unsynced_topics()) == 1
+    assert directories.unsynced_topics() == []

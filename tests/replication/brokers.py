@@ -260,8 +260,10 @@ class Cluster:
 
     async def until_same(self, *node_ids: int) -> None:
         """Their logs are byte for byte the same."""
-        logs = [self.brokers[node_id].partition.log for node_id in node_ids]
-        await self.until(lambda: len({log.end_offset for log in logs}) == 1)
+        partitions = [self.brokers[node_id].partition for node_id in node_ids]
+        # One that is about to be cut may end where the others do.
+        await self.until(lambda: all(each.settled.is_set() for each in partitions))
+        await self.until(lambda: len({each.log.end_offset for each in partitions}) == 1)
         first, *others = (self.brokers[node_id].values() for node_id in node_ids)
         assert all(other == first for other in others)
 

@@ -8,13 +8,15 @@ from uuid import UUID
 
 import msgspec
 from tests.disk.power import PowerCutDisk
-from tests.replication.world import DATA, WAIT_S, values_in, world
+from tests.replication.world import DATA, WAIT_S, topic_id, values_in, world
 from tests.storage.batches import NOW_MS
 
+from penstock.config.log import LogSettings
 from penstock.errors import Problem, Refused
 from penstock.replication.housekeeping import RETENTION_MS, SWEEP_MS, Housekeeping
 from penstock.replication.key_checks import MAX_COMPACTED_ELEMENTS
 from penstock.replication.overtaking import MOST_PRODUCERS, PATIENCE_MS
+from penstock.storage.directories import PartitionDirectories
 from penstock.storage.log import Appended
 from penstock.units import HOUR_MS
 from penstock.wire.records import Record, build_batch
@@ -219,3 +221,21 @@ def test_the_start_of_a_log_does_not_move_when_another_has_begun_to_lead_it_mean
             assert partition.log.start_offset == 0
 
     asyncio.run(scenario())
+
+
+def test_a_topic_that_acknowledges_unsynced_is_known_before_it_does() -> None:
+    """Whatever its policy is by the time that somebody asks."""
+
+    async def life() -> None:
+        memory = PowerCutDisk()
+        async with asyncio.timeout(WAIT_S), world(memory, LogSettings(flush_policy="acked")) as node:
+            await node.partition("first", {"flush.policy": "os"})
+            await node.partition("first", {"flush.policy": "acked"})
+            await node.partition("later", {"flush.policy": "acked"})
+            await node.partition("never")
+            directories = PartitionDirectories(memory, DATA)
+            assert directories.unsynced_topics() == [topic_id("first")]
+            await node.partition("later", {"flush.policy": "os"})
+            assert directories.unsynced_topics() == [topic_id("first"), topic_id("later")]
+
+    asyncio.run(life())

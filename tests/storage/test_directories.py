@@ -30,6 +30,21 @@ def test_a_claimed_directory_survives_a_power_cut() -> None:
     assert paths[1] == "/data/topics/orders/partition-1"
 
 
+def test_of_which_topics_something_was_acknowledged_unsynced_is_known_until_a_clean_stop() -> None:
+    disk = PowerCutDisk()
+    directories = PartitionDirectories(disk, "/data")
+    directories.claim("orders", OLD, [0])
+    directories.claim("orders", OLD, [], acknowledges_unsynced=True)
+    directories.claim("clicks", NEW, [0])
+    disk.cut_power(Random(1))
+    directories = PartitionDirectories(disk, "/data")
+    directories.claim("orders", OLD, [0])
+    assert directories.unsynced_topics() == [OLD]
+    assert [row.topic_id for row in directories.existing()] == [NEW, OLD]
+    directories.forget_unsynced()
+    assert directories.unsynced_topics() == []
+
+
 def test_a_topic_made_anew_does_not_inherit_old_records() -> None:
     disk = PowerCutDisk()
     directories = PartitionDirectories(disk, "/data")

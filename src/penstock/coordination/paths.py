@@ -88,6 +88,8 @@ class Registration(msgspec.Struct, frozen=True):
     clean: bool
     # If not: what it acknowledged may have been on no disk by its own default (flush.policy=os), whatever others have.
     unsynced: bool = False
+    # Or by these topics' own settings, whatever they are by now.
+    unsynced_topics: tuple[UUID, ...] = ()
 
 
 class BrokerState(msgspec.Struct, frozen=True):

@@ -152,7 +152,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         roles = Roles(image, cluster.isr_changes, fetchers, settings.replication, clock)
         logs = LocalLogs(directories, settings.log, journal, reads, upkeep, clock)
         replicas = Replicas(logs, flusher, roles, reads, clock)
-        stack.push(lambda kind, *_: last_stop.mark_clean() if kind is None and replicas.closed_cleanly else None)
+        stack.push(partial(_stopped, last_stop, directories, replicas))
         stack.push_async_callback(replicas.close)
         ground = Ground(replicas, cluster.topics, image, reads, clock)
         producer_ids = ProducerIds(store, joined.cluster_id)
@@ -180,7 +180,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         gate = _gate(parts, settings, broker_metrics, Pressure(memory.pressure))
         kafka = await stack.enter_async_context(listen(listener, gate, connections))
         stack.push_async_callback(_calm, cluster, connections)
-        registration = registration_of(settings, kafka, joined.directory_id, last_stop)
+        registration = registration_of(settings, kafka, joined.directory_id, last_stop, directories)
         await stack.enter_async_context(cluster.joined(registration, replicas.giving_way))
         await stack.enter_async_context(emission.running(cluster.member.broker_epoch, gap_before=is_needed))
         gate.open()
@@ -190,6 +190,13 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         logger.info("node.ready", extra={"kafka": str(kafka), "http": str(http), "data_dir": data_dir})
         yield Running(kafka, http, metrics, cluster.member.expelled)
         health.failing("broker", "stopping")
+
+
+def _stopped(
+    last_stop: LastStop, directories: PartitionDirectories, replicas: Replicas, failure: type | None, *_: object
+) -> None:
+    if failure is None and replicas.closed_cleanly:
+        last_stop.mark_clean(directories)
 
 
 def _collect_less_often() -> None:

@@ -44,12 +44,15 @@ from penstock.node.last_stop import LastStop
 from penstock.replication.giving_way import GivingWay
 from penstock.rpc.core.unanswered import Unanswered
 from penstock.rpc.peers import Peers, Purpose
+from penstock.storage.directories import PartitionDirectories
 
 logger = logging.getLogger(__name__)
 
 # A controller that has just begun reads the whole store first; one that does not come is a fault to be seen.
 ADMISSION_TIMEOUT_S = 60
 _SOON_S = 0.005
+# Every controller reads every registration: beyond this many all topics are meant.
+_MAX_UNSYNCED_TOPICS = 1_000
 
 _NOT_ADMITTED = (
     f"the cluster's controller did not admit this broker within {ADMISSION_TIMEOUT_S} s: see its log, and that of the "
@@ -257,11 +260,16 @@ def _no_log_end(topic: str, partition: int) -> LogEnd | None:
     return None
 
 
-def registration_of(settings: Settings, kafka: Address, directory_id: UUID, last_stop: LastStop) -> Registration:
+def registration_of(
+    settings: Settings, kafka: Address, directory_id: UUID, last_stop: LastStop, directories: PartitionDirectories
+) -> Registration:
     """Without a host of its own a lone broker is where the client reached it; others need to be told where it is."""
     advertised, machine = settings.network.advertised_listener, platform.node()
     host, port = advertised.host, advertised.port
     if not host and not settings.coordination.coordination.is_embedded:
         host, port = (machine if kafka.host in ("0.0.0.0", "::") else kafka.host), kafka.port
     rack, clean, unsynced = settings.node.rack or None, last_stop.was_clean, last_stop.was_unsynced
-    return Registration(host, port, machine, rack, directory_id, clean, unsynced)
+    topics = () if clean or unsynced else tuple(directories.unsynced_topics())
+    if len(topics) > _MAX_UNSYNCED_TOPICS:
+        unsynced, topics = True, ()
+    return Registration(host, port, machine, rack, directory_id, clean, unsynced, topics)

@@ -10,6 +10,7 @@ import logging
 import os
 
 from penstock.disk.interface import Disk
+from penstock.storage.directories import PartitionDirectories
 
 logger = logging.getLogger(__name__)
 
@@ -36,9 +37,10 @@ class LastStop:
             self._disk.remove(self._path)
             self._disk.sync_directory(self._data_dir)
 
-    def mark_clean(self) -> None:
+    def mark_clean(self, directories: PartitionDirectories) -> None:
         """Blocking. Without the mark the next start takes this for an unclean end, which costs an epoch, no data."""
         try:
+            directories.forget_unsynced()
             self._disk.open(self._path, create=True).close()
             self._disk.sync_directory(self._data_dir)
             if self._disk.exists(self._unsynced_path):

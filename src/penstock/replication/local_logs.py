@@ -60,11 +60,7 @@ class LocalLogs:
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._open, topic, indexes, settings)
 
     def _open(self, topic: TopicImage, indexes: Sequence[int], settings: LogSettings) -> list[Log]:
-        try:
-            paths = self._directories.claim(topic.name, topic.id, indexes)
-        except OSError as error:
-            text = f"the directories of {topic.name} cannot be made: {error}"
-            raise PenstockError(Problem.STORAGE_FAILED, text) from error
+        paths = self._claim(topic, indexes, settings)
         logs: list[Log] = []
         try:
             for index, path in zip(indexes, paths, strict=True):
@@ -79,6 +75,19 @@ class LocalLogs:
                 log.abandon()
             raise
         return logs
+
+    async def change(self, topic: TopicImage, settings: LogSettings) -> None:
+        """Before these settings count for what is open of it. Raises PenstockError."""
+        if settings.flush_policy == "os":
+            await asyncio.get_running_loop().run_in_executor(self._pool, self._claim, topic, (), settings)
+
+    def _claim(self, topic: TopicImage, indexes: Sequence[int], settings: LogSettings) -> list[str]:
+        is_os = settings.flush_policy == "os"
+        try:
+            return self._directories.claim(topic.name, topic.id, indexes, acknowledges_unsynced=is_os)
+        except OSError as error:
+            text = f"the directories of {topic.name} cannot be made: {error}"
+            raise PenstockError(Problem.STORAGE_FAILED, text) from error
 
     async def remove(self, topic: str, indexes: Collection[int] | None = None, *, keep: bool = False) -> None:
         """Of a topic, or of some of its partitions; their logs are abandoned. Set aside at least, or at the next start.

@@ -194,6 +194,8 @@ class Replicas:
                     gone.append(row)
         await self._close(gone, Refused(Problem.NOT_LEADER, f"this broker is no replica of {topic.name} any more"))
         changed = [row for row in rows if isinstance(row, Partition) and row.log.settings != settings]
+        if changed:
+            await self.logs.change(topic, settings)
         for partition in changed:
             partition.log.settings = settings
             partition.on_settings_changed(self._clock.now_ms())

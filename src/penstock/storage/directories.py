@@ -16,6 +16,8 @@ from penstock.storage.sealed import read_sealed
 
 _PARTITION_PREFIX = "partition-"
 _KEPT_PREFIX = "kept-until-"
+# Beside a topic's id, from the first time that it had flush.policy=os on until a clean stop.
+_UNSYNCED_NAME = "acknowledged-unsynced"
 
 
 class PartitionDirectory(NamedTuple):
@@ -47,9 +49,12 @@ class PartitionDirectories:
         with suppress(PermissionError):
             disk.sync_directory(data_directory.rpartition("/")[0] or "/")
 
-    def claim(self, topic: str, topic_id: UUID, partitions: Iterable[int]) -> list[str]:
+    def claim(
+        self, topic: str, topic_id: UUID, partitions: Iterable[int], *, acknowledges_unsynced: bool = False
+    ) -> list[str]:
         """The directories of these partitions, made where they are missing. Their names are on disk when this returns.
 
+        `acknowledges_unsynced`: from then on. Whatever its policy is when somebody asks, that is remembered.
         Raises PenstockError if it is not known whose records are there.
         """
         directory = f"{self._topics}/{topic}"
@@ -68,7 +73,11 @@ class PartitionDirectories:
         missing = [path for path in paths if not self.disk.exists(path)]
         for path in missing:
             self.disk.make_directory(path, for_good=False)
-        if missing or topic not in self._named:
+        mark = f"{directory}/{_UNSYNCED_NAME}"
+        is_unmarked = acknowledges_unsynced and not self.disk.exists(mark)
+        if is_unmarked:
+            self.disk.open(mark, create=True).close()
+        if missing or is_unmarked or topic not in self._named:
             self.disk.sync_directory(directory)
             self._named.add(topic)
         return paths
@@ -83,6 +92,20 @@ class PartitionDirectories:
             for number, path in self._partitions_in(topic):
                 found.append(PartitionDirectory(topic, topic_id, number, path))
         return found
+
+    def unsynced_topics(self) -> list[UUID]:
+        """Of which something may have been acknowledged that was on no disk, by a run that did not stop cleanly."""
+        ids = (self._id_of(topic) for topic in self._marked())
+        return [topic_id for topic_id in ids if topic_id is not None]
+
+    def forget_unsynced(self) -> None:
+        """A clean stop: all that was acknowledged is on disk."""
+        for topic in self._marked():
+            self.disk.remove(f"{self._topics}/{topic}/{_UNSYNCED_NAME}")
+
+    def _marked(self) -> list[str]:
+        topics = self.disk.list_directory(self._topics)
+        return [topic for topic in topics if self.disk.exists(f"{self._topics}/{topic}/{_UNSYNCED_NAME}")]
 
     def has_topics(self) -> bool:
         return bool(self.disk.list_directory(self._topics))

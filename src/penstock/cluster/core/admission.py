@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from msgspec.structs import replace
 
 from penstock.cluster.core.draft import Draft
@@ -26,6 +28,7 @@ class Admission:
         self.is_drafted = False
         # None before it began. No partition is added later: until it is admitted the broker joins no ISR.
         self._left: list[PartitionKey] | None = None
+        self._unsynced_topics: frozenset[UUID | None] = frozenset()
 
     def advance(self, draft: Draft) -> bool:
         """False if the draft has no room for all of it, or the view does not tell all that it takes."""
@@ -35,6 +38,9 @@ class Admission:
             self._left = draft.view.partitions_of(self.node_id)
             # Taken from the end: those that it led come first.
             self._left.reverse()
+            registration = draft.view.broker(self.node_id).registration
+            assert registration is not None
+            self._unsynced_topics = frozenset(registration.unsynced_topics)
         while self._left:
             if draft.is_full:
                 return False
@@ -57,9 +63,11 @@ class Admission:
         state, settings = node.state, draft.view.settings(key.topic)
         # A wiped disk, or a broker of which nothing is known: it has nothing.
         is_empty = broker.state is None or broker.state.directory_id != broker.registration.directory_id
+        # Under the policy that its last run knew, which may be another than the one of now.
+        was_unsynced = broker.registration.unsynced or draft.view.topic_id(key.topic) in self._unsynced_topics
         if is_empty:
             state = without(state, self.node_id, keeps_doubtful=False)
-        elif not broker.registration.clean and (settings.acknowledges_unsynced or broker.registration.unsynced):
+        elif not broker.registration.clean and (settings.acknowledges_unsynced or was_unsynced):
             state = without(state, self.node_id, keeps_doubtful=True)
         # Whoever led was an earlier life: it may have lost records that others have under the same epoch.
         new_life = state.leader == self.node_id
