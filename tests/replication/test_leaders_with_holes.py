@@ -89,3 +89,19 @@ def test_what_a_leader_has_shown_behind_a_hole_it_keeps_when_it_gets_followers()
             assert (log.end_offset, first_hole(log), first_fresh_hole(log)) == (7, 4, None)
 
     asyncio.run(life())
+
+
+def test_a_policy_that_was_changed_since_cuts_off_nothing_that_was_acknowledged() -> None:
+    async def life() -> None:
+        async with cluster_of(2) as cluster:
+            cluster.config = {"flush.policy": "os"}
+            await cluster.decide(led_by(1, 1, 2))
+            await cut_power(cluster, {2: 3})
+            cluster.config = {"flush.policy": "acked"}
+            await cluster.elect(1, (1,))
+            await cluster[1].start()
+            await cluster.until(lambda: cluster[1].partition.leadership is not None)
+            log = cluster[1].partition.log
+            assert (log.end_offset, first_hole(log), first_fresh_hole(log)) == (7, 4, None)
+
+    asyncio.run(life())

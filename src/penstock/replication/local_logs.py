@@ -42,6 +42,8 @@ class LocalLogs:
         self.upkeep = upkeep
         self._clock = clock
         self._will_sweep = False
+        # Topics of which an earlier run may have acknowledged what no disk had, whatever their policy is now.
+        self.left_unsynced = frozenset(directories.unsynced_topics())
 
     @property
     def path(self) -> str:

@@ -60,6 +60,8 @@ class Partition:
         # As far as this replica knows. After a restart that is nothing, but a leader without followers knows all.
         self.high_watermark = log.start_offset
         self.waits_for_sync = log.settings.flush_policy == "acked"
+        # What an earlier run of this broker wrote may be committed and not have been on its disk.
+        self.was_unsynced = False
         # acks=all is refused: the ISR is too small.
         self.lacks_replicas = False
         self.hand_over = HandOver()

@@ -211,6 +211,7 @@ class Replicas:
             for index, log in zip(missing, logs, strict=True)
         }
         for index, partition in opened.items():
+            partition.was_unsynced = topic.id in self.logs.left_unsynced
             self.roles.learn(partition, topic.partitions[index].state, topic.partitions[index].version)
         kept = rows + [_ELSEWHERE] * (len(topic.partitions) - len(rows))
         self._topics[topic.name] = [opened.get(index, row) for index, row in enumerate(kept)]

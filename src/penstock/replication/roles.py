@@ -191,7 +191,7 @@ class Roles:
         if len(state.isr) > 1:
             # Should it be damage of what was committed, others have that.
             self._resignations.resign(partition)
-        elif len(state.replicas) > 1 and partition.waits_for_sync:
+        elif len(state.replicas) > 1 and partition.waits_for_sync and not partition.was_unsynced:
             # It was never synced, so nothing behind it was ever committed.
             self._fetching.cut(partition, hole_offset)
         else:
