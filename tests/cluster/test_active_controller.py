@@ -33,6 +33,7 @@ from penstock.coordination.paths import (
     CONTROLLER_EPOCH,
     REGISTRATION,
     BrokerState,
+    PartitionState,
     Registration,
     broker_state_path,
     partition_path,
@@ -56,8 +57,11 @@ class Nobody:
     ) -> Later[Failures]:
         return Later.of({})
 
+    def __init__(self) -> None:
+        self.all_told: Later[None] = Later.of(None)
+
     def told(self) -> Later[None]:
-        return Later.of(None)
+        return self.all_told
 
     def begin(self, nodes: ClusterNodes) -> Later[Failures]:
         return Later.of({})
@@ -74,11 +78,21 @@ class World:
     controller: ActiveController
     changes: TopicChanges
     clock: SteppedClock
+    publisher: Nobody
 
     async def node(self, path: str) -> Node:
         node = await self.store.read(path)
         assert node is not None
         return node
+
+    async def state_without(self, dead: int) -> PartitionState:
+        """Of the first partition of orders, when it is known that this broker is dead."""
+        self.controller.tell(BrokerFoundDead(dead, await self.epoch(dead)))
+        while True:
+            await asyncio.sleep(0.001)
+            node = self.controller.view.partition(PartitionKey("orders", 0))
+            if node is not None and dead not in node.state.isr:
+                return node.state
 
     async def epoch(self, node_id: int) -> int:
         return (await self.node(registration_path(node_id))).created
@@ -99,10 +113,11 @@ async def world() -> AsyncIterator[World]:
     assert office is not None
     settings, clock = Settings(), SteppedClock()
     defaults = TopicDefaults(settings.log, settings.topic_replication)
-    controller = ActiveController(store, office, Nobody(), defaults, PreferredLeaderOptions(), clock)
+    publisher = Nobody()
+    controller = ActiveController(store, office, publisher, defaults, PreferredLeaderOptions(), clock)
     async with asyncio.timeout(10):
         await controller.start()
-        yield World(store, controller, TopicChanges(store, controller), clock)
+        yield World(store, controller, TopicChanges(store, controller), clock, publisher)
     controller.close()
     await store.close()
 
@@ -160,3 +175,32 @@ async def test_who_has_lost_something_is_not_eligible_by_a_leaders_message() -> 
         reply = await decide(running.controller, message).wait()
         state = reply.rows[0].state
         assert state is not None and (state.isr, state.eligible_leaders) == ((1,), (3,))
+
+
+@on_loop
+async def test_who_dies_is_remembered_until_everybody_has_synced_what_was_acknowledged_before() -> None:
+    """It may be the only one that has it: the others may have lost power with it."""
+    async with world() as running:
+        row = await running.changes.create("orders", [BROKERS], {"flush.policy": "os"})
+        running.publisher.all_told = told = Later[None]()
+        row = await running.changes.configure(row, {"flush.policy": "acked"})
+        await running.changes.configure(row, {"flush.policy": "acked", "retention.ms": "1000"})
+        reading = running.store.hold("read", CONTROLLER_EPOCH)
+        running.controller.doubt()
+        await reading.reached.wait()
+        reading.answered.set()
+        assert (await running.state_without(3)).last_known_eligible_leaders == (3,)
+        told.complete(None)
+        assert (await running.state_without(2)).last_known_eligible_leaders == (3,)
+
+
+@on_loop
+async def test_a_topic_that_was_made_anew_meanwhile_is_not_taken_for_synced() -> None:
+    async with world() as running:
+        row = await running.changes.create("orders", [BROKERS], {"flush.policy": "os"})
+        running.publisher.all_told = told = Later[None]()
+        await running.changes.configure(row, {"flush.policy": "acked"})
+        await running.changes.erase("orders")
+        await running.changes.create("orders", [BROKERS], {"flush.policy": "os"})
+        told.complete(None)
+        assert (await running.state_without(3)).last_known_eligible_leaders == (3,)

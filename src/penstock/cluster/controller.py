@@ -88,6 +88,9 @@ class ActiveController:
         # By broker, the epoch in which it was found dead, or wants to stop.
         self._dead: dict[int, int] = {}
         self._stopping: dict[int, int] = {}
+        # Topics that have flush.policy=acked from now on, of which brokers may have acknowledged what they have not
+        # synced yet. Until all have, whoever dies is remembered as before: it may be the only one that has it.
+        self.syncing: dict[str, TopicRow] = {}
         self._ids = itertools.count(1)
         self._answers: dict[int, Later[Answer]] = {}
         self._tasks = Tasks("the controller")
@@ -217,6 +220,9 @@ class ActiveController:
         for topic, why in left_out.items():
             logger.error("controller.topic.left.alone", extra={"topic": topic, "why": str(why), "do": _MEND})
         self._again.look(bool(left_out))
+        for name, row in self.syncing.items():
+            if view.topic_id(name) == row.topic_id:
+                view.configure_topic(name, view.settings(name)._replace(acknowledges_unsynced=True))
         self._carry_out(self._core.start(view, self._clock.now_ms()))
         return begun
 

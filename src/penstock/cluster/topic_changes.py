@@ -107,13 +107,37 @@ class TopicChanges:
         changed = TopicRow(row.name, row.topic_id, row.generation, row.partition_count, dict(config), version)
         path, settings = topic_config_path(row.name), self._controller.defaults.of(config)
 
+        is_synced = settings.acknowledges_unsynced or not self._acknowledges_unsynced(row)
+        if not is_synced:
+            # Before it is tried: nobody may hear whether it was done.
+            self._controller.syncing[row.name] = changed
+
         def then() -> None:
-            self._controller.tell(TopicConfigured(row.name, settings))
+            if is_synced:
+                self._controller.syncing.pop(row.name, None)
+                self._controller.tell(TopicConfigured(row.name, settings))
+            else:
+                self._controller.tell(TopicConfigured(row.name, settings._replace(acknowledges_unsynced=True)))
             self._applied = self._controller.publisher.publish(topics=[changed])
+            if not is_synced:
+                everywhere = self._applied.then(lambda _: self._controller.publisher.told())
+                everywhere.map(lambda _: self._synced(changed, settings))
 
         change = Create(path, data) if row.config_version < 0 else Replace(path, data, row.config_version)
         await self._transact([change], then)
         return changed
+
+    def _acknowledges_unsynced(self, row: TopicRow) -> bool:
+        syncing = self._controller.syncing.get(row.name)
+        if syncing is not None and syncing.topic_id == row.topic_id:
+            return True
+        return self._controller.defaults.of(row.config).acknowledges_unsynced
+
+    def _synced(self, row: TopicRow, settings: TopicSettings) -> None:
+        if self._controller.syncing.get(row.name) is row:
+            del self._controller.syncing[row.name]
+            if self._controller.view.topic_id(row.name) == row.topic_id:
+                self._controller.tell(TopicConfigured(row.name, settings))
 
     async def erase(self, name: str) -> None:
         """All that there is of it, also of one that is half made or half removed."""
