@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from penstock.cluster.core.controller import Controller
 from penstock.cluster.core.effects import Answer, Commit
 from penstock.cluster.core.election import LogEnd, TopicSettings
 from penstock.cluster.core.events import BrokerFoundDead, Committed, LogEnds, TopicConfigured
+from penstock.coordination.core.limits import check_commit
 from penstock.coordination.paths import NO_LEADER, broker_state_path
 
 ACKED = TopicSettings(min_insync_replicas=2)
@@ -160,6 +162,32 @@ def test_one_that_lost_power_and_was_elected_before_that_was_known_does_not_outd
     ends = {1: (store.epoch(1), LogEnd(0, 120)), 2: (store.epoch(2), LogEnd(0, 100))}
     store.tell(LogEnds(store.questions[-1].partition, ends))
     assert (store.state("t").leader, store.state("t").isr) == (1, (1,))
+
+
+def test_what_many_partitions_answer_while_the_store_works_is_decided_in_transactions_that_it_takes() -> None:
+    """One that is too large would be refused, and decided again as it was."""
+    count = 3_000
+    store = cluster(OS, 1, 2)
+    store.tell(store.create_topic("large", OS, *[(1, 2)] * count))
+    store.tell(store.lose(1), store.lose(2))
+    store.tell(store.register(1, clean=False), store.register(2, clean=False))
+    assert len(store.questions) == count + 1
+    started_s = time.process_time()
+    for question in store.questions:
+        # Somebody did not answer. It does not cost a look at all the others.
+        store.tell(LogEnds(question.partition, {}))
+        store.controller.next_deadline_ms()
+    assert time.process_time() - started_s < 2
+    ends = {node_id: (store.epoch(node_id), LogEnd(4, 150 - node_id)) for node_id in (1, 2)}
+    under_way = [
+        effect
+        for question in store.questions
+        for effect in store.controller.step(LogEnds(question.partition, ends), store.now_ms)
+    ]
+    store.carry_out(under_way)
+    for commit in store.commits:
+        check_commit(commit.changes)
+    assert {store.state("large", number).leader for number in range(count)} == {1}
 
 
 def test_an_answer_of_an_earlier_life_does_not_count_and_the_question_is_repeated() -> None:
