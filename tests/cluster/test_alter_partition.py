@@ -71,6 +71,18 @@ def test_who_left_is_forgotten_when_the_leader_speaks_again(store: ControlledSto
         assert (state.isr, state.last_known_eligible_leaders) == (isr, remembered)
 
 
+def test_a_leader_that_makes_room_makes_nobody_dispensable(store: ControlledStore) -> None:
+    """Its log has failed or has a hole, and the next one may have lost power together with who is remembered."""
+    store.tell(store.create_topic("os", TopicSettings(1, acknowledges_unsynced=True), (1, 2, 3)))
+    store.tell(store.lose(3))
+    assert store.state("os").last_known_eligible_leaders == (3,)
+    send(store, IsrChange(store.topics["os"][0], 0, 0, store.partition("os").version, (recorded(2),)))
+    state = store.state("os")
+    assert (state.leader, set(state.last_known_eligible_leaders)) == (2, {1, 3})
+    send(store, IsrChange(store.topics["os"][0], 0, 1, store.partition("os").version, (recorded(2),)), node_id=2)
+    assert store.state("os").last_known_eligible_leaders == ()
+
+
 def test_who_left_because_it_has_lost_something_does_not_lead_for_having_been_there(store: ControlledStore) -> None:
     """Below min ISR: others that leave are eligible."""
     send(store, IsrChange(store.topics["t"][0], 0, 0, store.partition("t").version, (recorded(1),), lost=(2,)))

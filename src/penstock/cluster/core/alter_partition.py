@@ -23,10 +23,11 @@ def alter_partition(draft: Draft, request: AlterPartition, change: IsrChange) ->
         refusal = _ineligible(draft, node, change) or _lonely(draft, node, change)
     if refusal is not None:
         return Row(key, refusal)
-    state = proven(node.state)
+    isr = [member.node_id for member in change.isr]
+    # One that makes room lives on too, but its log does not have everything for sure.
+    state = proven(node.state) if request.node_id in isr else node.state
     for replica in change.lost:
         state = without(state, replica, keeps_doubtful=False)
-    isr = [member.node_id for member in change.isr]
     after = changed(state, state, isr, draft.electorate, draft.view.settings(topic))
     draft.put_partition(key, after, even_if_same=True)
     row = Row(key, None, PartitionNode(after, node.version + 1))
