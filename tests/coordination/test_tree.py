@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -27,6 +28,18 @@ def test_versions_count_replacements() -> None:
     assert draft.commit([Replace("/a", b"2", 0), Replace("/a", b"3", 1), Check("/a", 2)]) == [1, 2, 2]
     assert draft.read("/a") == Node(b"3", 2, created=1)
     assert draft.commit([Remove("/a/b", 0), Remove("/a", 2), Create("/a", b"new")]) == [0, 2, 0]
+
+
+def test_what_a_removal_costs_does_not_grow_with_what_else_is_removed() -> None:
+    """A topic with thousands of partitions goes; the event loop waits for it."""
+    numbers = [range(3_000), range(3_000, 6_000)]
+    tree = tree_of(Write("/a", b"", 0), *(Write(f"/a/{number}", b"", 0) for part in numbers for number in part))
+    draft = Draft(tree, SESSION)
+    started_s = time.process_time()
+    for part in numbers:
+        draft.commit([Remove(f"/a/{number}", 0) for number in part])
+    assert time.process_time() - started_s < 2
+    assert draft.commit([Remove("/a", 0)]) == [0]
 
 
 @pytest.mark.parametrize(

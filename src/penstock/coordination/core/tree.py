@@ -81,6 +81,8 @@ class Draft:
         self._base = base
         self._session_id = session_id
         self._nodes: dict[str, Node | None] = {}
+        # By parent, the names of those nodes: whoever removes one asks for what is below it.
+        self._names: dict[str, dict[str, bool]] = {}
         self._written: list[Write] = []
 
     @property
@@ -92,10 +94,8 @@ class Draft:
 
     def child_names(self, path: str) -> set[str]:
         names = self._base.child_names(path)
-        for changed, node in self._nodes.items():
-            parent, name = _split(changed)
-            if parent == path:
-                (names.discard if node is None else names.add)(name)
+        for name, is_there in self._names.get(path, {}).items():
+            (names.add if is_there else names.discard)(name)
         return names
 
     def commit(self, changes: Sequence[Change]) -> list[int]:
@@ -105,7 +105,8 @@ class Draft:
         attempt.last_created += 1
         versions = [attempt._change(change) for change in changes]
         self.last_created = attempt.last_created
-        self._nodes.update(attempt._nodes)
+        for path, node in attempt._nodes.items():
+            self._set(path, node)
         self._written.extend(attempt._written)
         return versions
 
@@ -121,7 +122,7 @@ class Draft:
                 node = self._check_version(path, version)
                 if self.child_names(path):
                     raise _conflict(f"{path} has nodes below it: remove those first")
-                self._nodes[path] = None
+                self._set(path, None)
                 self._written.append(Write(path, None, version, node.created, node.owner))
                 return version
             case Check(path, version):
@@ -131,9 +132,14 @@ class Draft:
                 assert_never(change)
 
     def _put(self, path: str, node: Node) -> int:
-        self._nodes[path] = node
+        self._set(path, node)
         self._written.append(Write(path, *node))
         return node.version
+
+    def _set(self, path: str, node: Node | None) -> None:
+        parent, name = _split(path)
+        self._nodes[path] = node
+        self._names.setdefault(parent, {})[name] = node is not None
 
     def _check_free(self, path: str) -> None:
         if self.read(path) is not None:
