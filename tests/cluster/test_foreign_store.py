@@ -11,7 +11,7 @@ from tests.disk.power import PowerCutDisk
 from tests.replication.world import DATA
 
 from penstock.config.settings import Settings
-from penstock.coordination.interface import Change, Remove, Replace
+from penstock.coordination.interface import Change, Create, Remove, Replace
 from penstock.coordination.paths import CLUSTER_ID, CONTROLLER_EPOCH, FORMAT, TOPICS, partition_path, topic_path
 from penstock.groups.coordinator import Groups
 from penstock.groups.core.answers import CommitAnswer
@@ -101,6 +101,24 @@ def test_what_is_not_there_though_nobody_said_that_it_was_deleted_is_kept_for_a_
         while files(cluster, "deleted"):
             cluster.node.replicas.logs.sweep()
             await asyncio.sleep(0.001)
+
+    alive(PowerCutDisk(), use)
+
+
+def test_a_topic_of_which_a_node_was_taken_away_is_not_taken_for_deleted() -> None:
+    async def use(cluster: Cluster) -> None:
+        await written(cluster)
+        path = partition_path("orders", 0)
+        node = await cluster.store.read(path)
+        assert node is not None
+        await change(cluster, (path, None))
+        assert list(await cluster.metadata.load().wait()) == ["orders"]
+        assert (cluster.names(), list(cluster.metadata.failures)) == (["orders"], ["orders"])
+        assert cluster.partition("orders").log.end_offset == 1
+        assert files(cluster, "topics") == ["orders"]
+        await cluster.store.commit([Create(path, node.data)])
+        await cluster.metadata.load().wait()
+        assert not cluster.metadata.failures
 
     alive(PowerCutDisk(), use)
 

@@ -32,7 +32,7 @@ from penstock.coordination.paths import (
     topic_config_path,
     topic_path,
 )
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, Problem
 
 # Answers that wait for each other take memory; so many in one go take a few milliseconds.
 _READ_TOGETHER = 2_000
@@ -149,10 +149,10 @@ async def read_cluster(store: Store, *, by_quorum: bool = False) -> ClusterNodes
         else:
             unfinished.append(name)
     partitions = await _read_partitions(store, topics, unreadable)
-    # One that is being removed while this is read.
     missing = {topic.name: topic.partition_count for topic in topics}
     for partition in partitions:
         missing[partition.topic] -= 1
+    unreadable.update(await _mutilated(store, [t for t in topics if missing[t.name] and t.name not in unreadable]))
     topics = [topic for topic in topics if not missing[topic.name]]
     partitions = [partition for partition in partitions if not missing[partition.topic]]
     version = -1 if epoch is None else epoch.version
@@ -208,6 +208,20 @@ async def _read_partitions(
         else:
             rows.append(PartitionRow(topic.name, topic.topic_id, number, state, node.version))
     return rows
+
+
+async def _mutilated(store: Store, topics: Sequence[TopicRow]) -> dict[str, PenstockError]:
+    """Of these, of which partitions are missing, those that nobody is removing: then the topic goes with the first of
+
+    them, or says before that it has none. Somebody has taken a node away, and it is no reason to delete a topic.
+    """
+    found = {}
+    for topic, node in zip(topics, await _read_all(store, [topic_path(t.name) for t in topics]), strict=True):
+        state = None if node is None else TOPIC.decode(node.data, topic_path(topic.name))
+        if state is not None and state.topic_id == topic.topic_id and state.partition_count:
+            text = f"nodes of partitions are missing below {topic_path(topic.name)}, which says that there are "
+            found[topic.name] = PenstockError(Problem.STORAGE_FAILED, f"{text}{state.partition_count}")
+    return found
 
 
 async def _read_all(store: Store, paths: Sequence[str]) -> list[Node | None]:
