@@ -26,3 +26,6 @@ def test_they_say_what_is_next_and_what_is_due(steps: list[tuple[Deadline, int |
     due = armed.due(now_ms)
     assert set(due) == {deadline for deadline, when_ms in model.items() if when_ms <= now_ms}
     assert [model[deadline] for deadline in due] == sorted(model[deadline] for deadline in due)
+    for count in (1, 3, len(due) + 1):
+        first = armed.first_due(now_ms, count)
+        assert len(first) == len(set(first)) == min(count, len(due)) and set(first) <= set(due)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import pytest
 from tests.transactions.asking import ID, TIMEOUT_MS, add, end, initialise, partitions, producer_of, started
 from tests.transactions.runner import Runner
 
 from penstock.errors import Problem
+from penstock.replication.core.machine import Tick
 from penstock.transactions.core.answers import AbortAnswer
 from penstock.transactions.core.events import AbortTransaction, EndTransaction, MarkersWritten
 from penstock.transactions.core.limits import TransactionLimits
@@ -181,6 +183,22 @@ def test_who_takes_too_long_is_aborted_and_fenced() -> None:
     runner.write_markers()
     assert runner.transaction().state is TransactionState.COMPLETE_ABORT
     assert end(runner, producer, commit=False, version=1).problem is Problem.PRODUCER_FENCED
+
+
+def test_what_a_timeout_costs_does_not_grow_with_how_many_are_due() -> None:
+    """After a pause of the coordinator, all of them."""
+    machine = TransactionsMachine(TransactionLimits())
+    for number in range(10_000):
+        ongoing = Transaction(Producer(number, 0), TransactionState.ONGOING, TIMEOUT_MS, 0, 0, partitions(0))
+        machine.apply(TransactionRecord(f"{ID}-{number}", ongoing))
+    aborted = 0
+    started_s = time.process_time()
+    while records := machine.decide(Tick(), TIMEOUT_MS).records:
+        for record in records:
+            machine.apply(record)
+        machine.next_deadline_ms()
+        aborted += len(records)
+    assert (aborted, time.process_time() - started_s < 2) == (10_000, True)
 
 
 def test_what_has_ended_does_not_time_out() -> None:

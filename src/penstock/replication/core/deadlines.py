@@ -55,6 +55,24 @@ class Deadlines(Generic[Key]):
                 self._entries[key] = moment
         return None
 
+    def first_due(self, now_ms: int, count: int) -> list[Key]:
+        """At most so many of those that have passed, oldest first as far as they were not moved. It costs what it
+
+        finds, however many are due.
+        """
+        found: dict[Key, None] = {}
+        waiting = [(self._heap[0], 0)] if self._heap else []
+        while waiting and len(found) < count:
+            (when_ms, key), place = heapq.heappop(waiting)
+            if when_ms > now_ms:
+                break
+            moment = self._moments.get(key)
+            if moment is not None and moment <= now_ms:
+                found[key] = None
+            for child in range(2 * place + 1, min(2 * place + 3, len(self._heap))):
+                heapq.heappush(waiting, (self._heap[child], child))
+        return list(found)
+
     def due(self, now_ms: int) -> list[Key]:
         """All that have passed, oldest first. They stay armed until disarmed or moved."""
         found: dict[Key, int] = {}

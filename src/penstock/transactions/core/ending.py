@@ -103,7 +103,7 @@ def abort(state: TransactionsState, event: AbortTransaction, draft: Draft) -> Ab
 
 def abort_late(state: TransactionsState, draft: Draft) -> None:
     """Transactions whose clients took longer than they had said."""
-    for transactional_id in state.timeouts.due(draft.now_ms)[:_TIMEOUTS_PER_STEP]:
+    for transactional_id in state.timeouts.first_due(draft.now_ms, _TIMEOUTS_PER_STEP):
         draft.write(transactional_id, fence(state.stored[transactional_id], draft.now_ms))
 
 
