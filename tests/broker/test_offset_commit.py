@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
 from kio.schema.join_group.v3.request import JoinGroupRequest, JoinGroupRequestProtocol
+from kio.schema.offset_commit.v8 import request as v8
 from kio.schema.offset_commit.v8.request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from kio.schema.offset_commit.v9 import request as v9
 from kio.schema.offset_commit.v10 import request as v10
 from kio.schema.offset_fetch.v7.request import OffsetFetchRequest
 from kio.schema.sync_group.v2.request import SyncGroupRequest
@@ -89,3 +93,34 @@ def test_an_id_of_zeros_is_no_topic() -> None:
         )
         (topic,) = connection.ask(commit).topics
         assert (topic.topic_id, topic.partitions[0].error_code) == (None, ErrorCode.unknown_topic_or_partition)
+
+
+@pytest.mark.parametrize(("version", "code"), [(8, ErrorCode.unsupported_version), (9, ErrorCode.none)])
+def test_a_member_of_a_kip_848_group_commits_in_a_version_that_has_member_epochs(version: int, code: ErrorCode) -> None:
+    """An older client would not know what it is told when its epoch is over."""
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        connection.ask(requests.create_topic("orders"))
+        assert connection.ask(FindCoordinatorRequest(key=GROUP)).error_code == 0
+        joined = connection.ask(
+            ConsumerGroupHeartbeatRequest(
+                group_id=GROUP,
+                member_id="one",
+                member_epoch=i32(0),
+                rebalance_timeout=PATIENT,
+                subscribed_topic_names=(TopicName("orders"),),
+                subscribed_topic_regex=None,
+                topic_partitions=(),
+            )
+        )
+        assert joined.error_code == 0
+        module = {8: v8, 9: v9}[version]
+        row = module.OffsetCommitRequestPartition(
+            partition_index=i32(0), committed_offset=i64(1), committed_metadata=None
+        )
+        commit = module.OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=joined.member_epoch,
+            member_id="one",
+            topics=(module.OffsetCommitRequestTopic(name=TopicName("orders"), partitions=(row,)),),
+        )
+        assert connection.ask(commit).topics[0].partitions[0].error_code is code

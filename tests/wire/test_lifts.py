@@ -197,6 +197,7 @@ def test_offset_commit_names_topics_as_the_client_does(version: int) -> None:
     assert request.topics[0].partitions[0].committed_offset == 5
     assert request.topics[0].partitions[0].committed_leader_epoch == (2 if version >= 6 else -1)
     assert request.retention_time == (timedelta(hours=1) if version <= 4 else timedelta(milliseconds=-1))
+    assert request.knows_member_epochs is (version >= 9)
 
 
 @pytest.mark.parametrize("version", versions(OFFSET_COMMIT))

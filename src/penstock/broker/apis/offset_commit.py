@@ -45,6 +45,7 @@ class OffsetCommit:
             generation=request.generation_id_or_member_epoch,
             group_instance_id=request.group_instance_id,
             retention_ms=milliseconds(request.retention_time),
+            knows_member_epochs=request.knows_member_epochs,
             connection=caller.number,
         )
         return self._groups.submit(request.group_id, event, CommitAnswer).map(lambda answer: _response(answer, topics))

@@ -38,6 +38,8 @@ class OffsetCommitRequest:
     # Negative: as long as the broker keeps offsets.
     retention_time: timedelta = timedelta(milliseconds=-1)
     topics: tuple[OffsetCommitRequestTopic, ...]
+    # The caller's version has the member epochs of KIP-848.
+    knows_member_epochs: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,11 @@ class OffsetCommitResponse:
     topics: tuple[OffsetCommitResponseTopic, ...]
 
 
-def _adjust(response: OffsetCommitResponse, version: int) -> OffsetCommitResponse:
+def _adjust_request(request: OffsetCommitRequest, version: int) -> OffsetCommitRequest:
+    return request if version >= _FIRST_WITH_MEMBER_EPOCH else replace(request, knows_member_epochs=False)
+
+
+def _adjust_response(response: OffsetCommitResponse, version: int) -> OffsetCommitResponse:
     if version >= _FIRST_WITH_MEMBER_EPOCH:
         return response
     return replace(response, topics=tuple(map(_with_older_errors, response.topics)))
@@ -67,4 +73,10 @@ def _with_older_errors(topic: OffsetCommitResponseTopic) -> OffsetCommitResponse
     return replace(topic, partitions=tuple(rows))
 
 
-LIFT = Lift(api_key=8, request=OffsetCommitRequest, response=OffsetCommitResponse, adjust_response=_adjust)
+LIFT = Lift(
+    api_key=8,
+    request=OffsetCommitRequest,
+    response=OffsetCommitResponse,
+    adjust_request=_adjust_request,
+    adjust_response=_adjust_response,
+)
