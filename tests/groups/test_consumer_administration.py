@@ -57,6 +57,20 @@ def test_commits_need_the_members_own_epoch() -> None:
     assert ask(outsider, CommitAnswer).problem is None
 
 
+def test_nobody_commits_for_a_static_member_that_is_away() -> None:
+    world = World({"orders": 2})
+    epoch = world.join("a", instance_id="i").member_epoch
+    assert world.beat("a", -2, instance_id="i").problem is None
+    for generation in (-2, -1, epoch):
+        assert commit_problem(world, generation) is Problem.STALE_MEMBER_EPOCH
+    away = replace(FETCH, member_epoch=-2)
+    assert world.runner.ask(away, FetchAnswer).problem is Problem.STALE_MEMBER_EPOCH
+
+
+def commit_problem(world: World, generation: int) -> Problem | None:
+    return world.runner.ask(replace(COMMIT, generation=generation), CommitAnswer).problem
+
+
 def commit_of(epoch: int, *partitions: int) -> CommitOffsets:
     offsets = tuple(OffsetToCommit(partition, 5) for partition in partitions)
     return replace(COMMIT, topics=(TopicOffsets("orders", offsets, topic(1).bytes),), generation=epoch)

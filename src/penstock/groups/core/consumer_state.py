@@ -232,6 +232,7 @@ def _current_of(value: CurrentValue) -> CurrentAssignment:
 
 
 def _epoch_problem(member: ConsumerMember, epoch: int) -> Problem | None:
-    if epoch == member.epoch:
+    """A static member that is away has an epoch, too, but nobody speaks at it: who has left does not commit."""
+    if epoch == member.epoch and epoch >= 0:
         return None
     return Problem.ILLEGAL_GENERATION if member.is_classic else Problem.STALE_MEMBER_EPOCH
