@@ -17,6 +17,7 @@ from tests.replication.counter import (
     AddAndTell,
     Counter,
     CounterCodec,
+    CounterDecision,
     Event,
     Note,
     Sum,
@@ -27,6 +28,7 @@ from tests.replication.world import WAIT_S, World, world
 from penstock.coordination.paths import PartitionState
 from penstock.errors import Problem, Refused
 from penstock.later import Later
+from penstock.replication.core.machine import Tick
 from penstock.replication.machine import RELOAD_DELAY_MS, MachineRunner
 from penstock.replication.partition import Partition
 
@@ -36,7 +38,9 @@ CONFIG = {"cleanup.policy": "compact"}
 
 
 @asynccontextmanager
-async def counting(node: World, orders: list[object] | None = None) -> AsyncIterator[Runner]:
+async def counting(
+    node: World, orders: list[object] | None = None, make: Callable[[], Counter] = Counter
+) -> AsyncIterator[Runner]:
     """A runner that has replayed its log; what it is ordered to do is put there."""
     partition = await node.partition("__counter", CONFIG)
     is_ready = asyncio.Event()
@@ -44,7 +48,7 @@ async def counting(node: World, orders: list[object] | None = None) -> AsyncIter
     runner: Runner = MachineRunner(
         partition,
         node.replicas,
-        Counter,
+        make,
         CounterCodec(),
         node.pool,
         node.clock,
@@ -212,6 +216,35 @@ def test_a_deadline_of_the_machine_is_kept() -> None:
         assert await waiting.wait() == GIVEN_UP
 
     alive(PowerCutDisk(), use)
+
+
+class TickingWithABug(Counter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_mended = False
+
+    def decide(self, event: Event | Tick, now_ms: int) -> CounterDecision:
+        if isinstance(event, Tick) and not self.is_mended:
+            raise ZeroDivisionError("a bug")
+        return super().decide(event, now_ms)
+
+
+def test_a_deadline_at_which_the_machine_meets_a_bug_is_not_the_last() -> None:
+    async def life() -> None:
+        async with world(PowerCutDisk()) as node, counting(node, make=TickingWithABug) as runner:
+            waiting = runner.submit(WaitFor(3))
+            with pytest.raises(ZeroDivisionError):
+                node.clock.advance(PATIENCE_MS)
+            for _ in range(2):
+                with pytest.raises(ZeroDivisionError):
+                    node.clock.advance(RELOAD_DELAY_MS)
+            assert isinstance(runner.machine, TickingWithABug)
+            runner.machine.is_mended = True
+            assert not waiting.done
+            node.clock.advance(RELOAD_DELAY_MS)
+            assert waiting.result() == GIVEN_UP
+
+    asyncio.run(life())
 
 
 def test_a_refused_append_changes_nothing_and_the_machine_comes_back() -> None:

@@ -261,7 +261,8 @@ class MachineRunner(Generic[Event, Record, Answer, Note]):
             self._timer = self._clock.call_at(max(deadline, not_before_ms), self._tick)
 
     def _tick(self) -> None:
-        self._timer = None
+        # Armed first: should the decision meet a bug, which the loop is told, it is made again, and time goes on.
+        self._arm(self._clock.now_ms() + RELOAD_DELAY_MS)
         self.submit(Tick())
 
     def _records_in(self, part: Slice, position: int, end: int) -> tuple[list[Record], int]:
