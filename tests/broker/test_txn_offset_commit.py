@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
+from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -25,7 +26,9 @@ from penstock.cluster.topics import Topics
 from penstock.coordination.paths import PartitionState
 from penstock.errors import Problem, Refused
 from penstock.groups.coordinator import OFFSETS_TOPIC, Groups
+from penstock.groups.core.answers import CommitAnswer
 from penstock.groups.core.consumer_limits import ConsumerLimits
+from penstock.groups.core.events import CommitOffsets, OffsetToCommit, TopicOffsets
 from penstock.groups.core.limits import GroupLimits
 from penstock.groups.core.machine import GroupsMachine
 from penstock.groups.core.transaction_events import TransactionEnded, TransactionEndedAnswer
@@ -60,6 +63,7 @@ class Edge:
     handler: TxnOffsetCommit
     coordinator: HandVerification
     fetching: OffsetFetch
+    image: Image
     caller: Caller
 
     def start(
@@ -115,7 +119,7 @@ async def edge(node: World, replicas: tuple[int, ...]) -> AsyncIterator[Edge]:
     coordinator = HandVerification()
     handler, fetching = TxnOffsetCommit(groups, image, coordinator), OffsetFetch(groups, image)
     try:
-        yield Edge(groups, handler, coordinator, fetching, Caller("127.0.0.1", "127.0.0.1", 9092))
+        yield Edge(groups, handler, coordinator, fetching, image, Caller("127.0.0.1", "127.0.0.1", 9092))
     finally:
         await groups.close()
 
@@ -156,6 +160,25 @@ def test_a_transaction_that_ends_while_the_question_is_under_way_gets_nothing_mo
         broker.coordinator.answer()
         assert await code_of(late) is ErrorCode.invalid_producer_epoch
         assert await broker.fetched() == (ErrorCode.none, -1)
+
+    at(use)
+
+
+def test_a_topic_that_is_created_again_while_the_question_is_under_way_keeps_what_is_committed_for_it() -> None:
+    async def use(broker: Edge) -> None:
+        late = broker.start(42)
+        broker.image.remove("orders")
+        await broker.groups.drop_topic("orders")
+        again = replace(one_partition("orders"), id=UUID(int=7))
+        await broker.groups.open_topic(again)
+        broker.image.put(again)
+        rows = (TopicOffsets("orders", (OffsetToCommit(0, 5),), again.id.bytes),)
+        committed = await broker.groups.submit("billing", CommitOffsets("billing", rows), CommitAnswer).wait()
+        assert committed.problem is None
+        broker.coordinator.answer()
+        assert await code_of(late) is ErrorCode.unknown_topic_or_partition
+        await broker.end()
+        assert await broker.fetched() == (ErrorCode.none, 5)
 
     at(use)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
+from uuid import UUID
 
 from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequestTopic
 from kio.schema.txn_offset_commit.v5.response import (
@@ -105,6 +106,9 @@ class TxnOffsetCommit:
         if refused is not None:
             again = refused.problem in _ASK_AGAIN
             return Later.of(Refused(Problem.COORDINATOR_LOADING, refused.text) if again else refused)
+        if not all(self._image.topic_by_id(UUID(bytes=topic.topic_id)) for topic in event.topics):
+            # It would take the place of what was committed for another topic of that name since.
+            return Later.of(Refused(Problem.UNKNOWN_TOPIC_OR_PARTITION, "a topic was deleted meanwhile"))
         return self._groups.submit(event.group_id, structs.replace(event, guard=guard), CommitAnswer)
 
 
