@@ -81,6 +81,27 @@ def test_what_comes_while_an_entry_is_written_shares_the_next() -> None:
     asyncio.run(life())
 
 
+def test_a_bug_that_one_partition_meets_is_not_for_others_of_the_entry() -> None:
+    def meet_a_bug(_: Later[Committed]) -> None:
+        raise ZeroDivisionError("a bug")
+
+    async def life() -> None:
+        bugs: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: bugs.append(context["exception"]))
+        async with world(PowerCutDisk()) as node:
+            first, *others = await journaled(node, "first", "second", "third")
+            node.disk.syncs_may_run.clear()
+            committed(node, first, b"a").when_done(meet_a_bug)
+            waiting = [committed(node, partition, b"a") for partition in others]
+            await asyncio.sleep(0)
+            later = committed(node, first, b"b")
+            node.disk.syncs_may_run.set()
+            await all_of([*waiting, later])
+            assert [type(bug) for bug in bugs] == [ZeroDivisionError]
+
+    asyncio.run(life())
+
+
 def test_more_than_one_entry_holds_goes_into_several() -> None:
     async def life() -> None:
         async with world(PowerCutDisk()) as node:

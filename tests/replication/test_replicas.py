@@ -7,15 +7,18 @@ from functools import cache
 from uuid import UUID
 
 import msgspec
+import pytest
 from tests.disk.power import PowerCutDisk
 from tests.replication.world import DATA, WAIT_S, topic_id, values_in, world
 from tests.storage.batches import NOW_MS
 
 from penstock.config.log import LogSettings
 from penstock.errors import Problem, Refused
+from penstock.later import Later
 from penstock.replication.housekeeping import RETENTION_MS, SWEEP_MS, Housekeeping
 from penstock.replication.key_checks import MAX_COMPACTED_ELEMENTS
 from penstock.replication.overtaking import MOST_PRODUCERS, PATIENCE_MS
+from penstock.replication.partition import Committed
 from penstock.storage.directories import PartitionDirectories
 from penstock.storage.log import Appended
 from penstock.units import HOUR_MS
@@ -84,6 +87,29 @@ def test_topics_come_and_go_while_files_of_deleted_ones_take_long() -> None:
             async with asyncio.timeout(WAIT_S):
                 while node.disk.list_directory(f"{DATA}/deleted"):
                     await asyncio.sleep(0.001)
+
+    asyncio.run(life())
+
+
+def test_a_bug_that_one_deadline_meets_is_not_for_those_behind_it() -> None:
+    def meet_a_bug(_: Later[Committed]) -> None:
+        raise ZeroDivisionError("a bug")
+
+    async def life() -> None:
+        async with (
+            asyncio.timeout(WAIT_S),
+            world(PowerCutDisk()) as node,
+            Housekeeping(node.replicas, node.flusher, node.upkeep, node.clock).running(),
+        ):
+            partitions = [await node.partition(topic) for topic in ("one", "two")]
+            deadline_ms = node.clock.now_ms() + SWEEP_MS
+            first, *others = [partition.when_committed(1, deadline_ms) for partition in partitions for _ in range(2)]
+            first.when_done(meet_a_bug)
+            with pytest.raises(ZeroDivisionError):
+                node.clock.advance(2 * SWEEP_MS)
+            for answer in others:
+                refused = await answer.wait()
+                assert refused is not None and refused.problem is Problem.REQUEST_TIMED_OUT
 
     asyncio.run(life())
 

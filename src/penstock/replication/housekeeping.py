@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 
 from penstock.clock import Clock, Timer
 from penstock.errors import PenstockError
+from penstock.replication.each import each
 from penstock.replication.flusher import Flusher
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
@@ -55,11 +58,13 @@ class Housekeeping:
         if retention_due:
             self._retention_due_ms = now_ms + RETENTION_MS
             self._replicas.logs.sweep_soon()
-        for partition in list(self._replicas):
-            partition.expire(now_ms)
-            self._flusher.request(partition)
-            if retention_due:
-                self._retain(partition, now_ms)
+        each(deque(self._replicas), partial(self._look_after, now_ms, retention_due))
+
+    def _look_after(self, now_ms: int, retention_due: bool, partition: Partition) -> None:
+        partition.expire(now_ms)
+        self._flusher.request(partition)
+        if retention_due:
+            self._retain(partition, now_ms)
 
     def _retain(self, partition: Partition, now_ms: int) -> None:
         log = partition.log

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection
 
 from penstock.clock import Clock
 from penstock.replication.commit_thread import CommitThread
+from penstock.replication.each import each
 from penstock.replication.partition import Partition
 from penstock.storage.journal import Journal, JournalTicket
 from penstock.storage.stage import staged_bytes
@@ -108,18 +110,20 @@ class JournalCommits:
     def _ended(self, ticket: JournalTicket, error: BaseException | None, seconds: float) -> None:
         self._observe_seconds(seconds)
         ended, self._in_flight = self._in_flight, {}
-        if error is None:
-            self._journal.finish(ticket)
-            now_ms = self._clock.now_ms()
-            for partition in ended:
-                partition.on_durable(now_ms)
-        else:
-            self._journal.fail(ticket, error, self._clock.now_ms())
-            unsynced = [self._partitions[log] for log in self._journal.unsynced()] if self._journal.failure else []
-            self._sync_files([*ended, *unsynced], None)
-        self._hold = self._loop.call_later(HOLD_S, self._begin_late)
-        self.begin()
-        self._on_ended()
+        try:
+            if error is None:
+                self._journal.finish(ticket)
+                now_ms = self._clock.now_ms()
+                each(deque(ended), lambda partition: partition.on_durable(now_ms))
+            else:
+                self._journal.fail(ticket, error, self._clock.now_ms())
+                unsynced = [self._partitions[log] for log in self._journal.unsynced()] if self._journal.failure else []
+                self._sync_files([*ended, *unsynced], None)
+        finally:
+            # Whatever bug one of them met: others wait for the next entry.
+            self._hold = self._loop.call_later(HOLD_S, self._begin_late)
+            self.begin()
+            self._on_ended()
 
     def _begin_late(self) -> None:
         self._end_hold()

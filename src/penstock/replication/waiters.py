@@ -6,9 +6,11 @@ from collections import deque
 
 from penstock.errors import Problem, Refused
 from penstock.later import Later
+from penstock.replication.each import each
 
 Committed = None | Refused
 NEVER_MS = 2**63
+_TOO_LATE = Refused(Problem.REQUEST_TIMED_OUT, "it is written, but was not committed in time")
 HANDING_OVER = Refused(Problem.NOT_LEADER, "this broker is about to stop: another one leads the partition in a moment")
 
 
@@ -57,14 +59,11 @@ class CommitWaiters:
 
     def expire(self, now_ms: int) -> None:
         """Swept now and then: a timer per produce would cost more than the produce."""
-        waiting, self.waiting = self.waiting, deque()
-        for waiter in waiting:
-            if waiter[1] > now_ms:
-                self.waiting.append(waiter)
-            else:
-                waiter[2].complete(Refused(Problem.REQUEST_TIMED_OUT, "it is written, but was not committed in time"))
+        late = deque(later for _, deadline_ms, later in self.waiting if deadline_ms <= now_ms)
+        if late:
+            self.waiting = deque(waiter for waiter in self.waiting if waiter[1] > now_ms)
+            each(late, lambda later: later.complete(_TOO_LATE))
 
     def refuse(self, refused: Refused) -> None:
         waiting, self.waiting = self.waiting, deque()
-        for _, _, later in waiting:
-            later.complete(refused)
+        each(deque(later for _, _, later in waiting), lambda later: later.complete(refused))
