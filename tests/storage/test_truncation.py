@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import errno
+import time
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.disk.faults import FaultyDisk
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents, sync
 
 from penstock.config.log import LogSettings
+from penstock.disk.interface import Disk
 from penstock.errors import PenstockError, Problem
 from penstock.storage.log import Log
 
 DIRECTORY = "/data/p"
 
 
-def opened(disk: PowerCutDisk) -> Log:
+def opened(disk: Disk) -> Log:
     return Log.open(disk, DIRECTORY, LogSettings(segment_bytes=1024, index_interval_bytes=300), now_ms=NOW_MS)
 
 
-def filled(disk: PowerCutDisk) -> Log:
+def filled(disk: Disk) -> Log:
     """Thirty batches of two records, by two producers in turn, in three epochs."""
     log = opened(disk)
     for number in range(30):
@@ -197,3 +201,33 @@ def test_a_start_that_was_written_down_before_the_cut_stays() -> None:
     log.truncate_to(24)
     disk.cut_power(Random(1))
     assert opened(disk).start_offset == 10
+
+
+def test_a_start_that_waits_while_the_log_is_cut_is_not_written_down_beyond_its_end() -> None:
+    """All three wait for the same file; the truncation comes before the start that was within the log when it came."""
+    memory = PowerCutDisk()
+    disk = FaultyDisk(memory)
+    log = filled(disk)
+    removals = disk.count("remove")
+    disk.hold_syncs_of("start-offset")
+    with ThreadPoolExecutor(3) as threads:
+        first = threads.submit(log.write_start, 10)
+        while not disk.being_synced:
+            time.sleep(0.001)
+        cut = threads.submit(log.truncate_to, 24)
+        # It has found where to cut, and has nothing else to do before it waits.
+        while disk.count("remove") == removals:
+            time.sleep(0.001)
+        second = threads.submit(log.write_start, 50)
+        while not second.running():
+            time.sleep(0.001)
+        disk.syncs_may_run.set()
+        first.result()
+        cut.result()
+        assert second.exception() is None or isinstance(second.exception(), PenstockError)
+    for number in range(20):
+        append(log, batch_of(b"new", b"%d" % number), leader_epoch=7)
+    sync(log)
+    memory.cut_power(Random(1))
+    again = opened(memory)
+    assert (again.start_offset, again.end_offset) == (10, 64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from penstock.disk.interface import Disk, replace_atomically
 from penstock.storage.core.checkpoint import Checkpoint, StartOffset
@@ -55,18 +55,24 @@ class CheckpointFiles:
             if for_good:
                 self._durable_start_offset = max(self._durable_start_offset, checkpoint.start_offset)
 
-    def write_start_offset(self, start_offset: int) -> None:
-        """Blocking. Durable when it returns; never goes back."""
+    def write_start_offset(self, start_offset: int, is_still_right: Callable[[], bool] | None = None) -> bool:
+        """Blocking. Durable when it returns; never goes back. False, and nothing is done, if it is not right any more
+
+        when its turn has come.
+        """
         with self._lock:
+            if is_still_right is not None and not is_still_right():
+                return False
             if start_offset > self._durable_start_offset:
                 highest = max(start_offset, self._start_offset)
                 replace_atomically(self._disk, self._path(START_OFFSET_NAME), seal(StartOffset(highest)))
                 self._start_offset = self._durable_start_offset = highest
+            return True
 
     def take_back_start(self, beyond: int, start_offset: int) -> None:
         """A start that was written down beyond the new end of a log, and never came to count: it would take what comes
 
-        in its place. Blocking. Durable when it returns.
+        in its place. Blocking. Durable when it returns. The log has its new end already, so that no other follows.
         """
         with self._lock:
             if self._start_offset > beyond:

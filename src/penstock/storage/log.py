@@ -267,15 +267,16 @@ class Log(LogState):
 
         Blocking; on any thread. Raises PenstockError.
         """
-        if not 0 <= before_offset <= self.end_offset:
-            text = f"offset {before_offset} is not between 0 and {self.end_offset}"
-            raise PenstockError(Problem.OFFSET_OUT_OF_RANGE, text)
         if self.failure is not None:
             raise self.failed_error()
         try:
-            self.files.write_start_offset(before_offset)
+            # A truncation may be under way in another thread.
+            is_written = self.files.write_start_offset(before_offset, lambda: 0 <= before_offset <= self.end_offset)
         except OSError as error:
             raise _refused("the new start of the log cannot be written down", error) from error
+        if not is_written:
+            text = f"offset {before_offset} is not between 0 and {self.end_offset}"
+            raise PenstockError(Problem.OFFSET_OUT_OF_RANGE, text)
 
     def delete_records(self, before_offset: int) -> int:
         """Both at once. Blocking."""

@@ -35,8 +35,9 @@ def truncate(log: LogState, offset: int) -> None:
         producers = _producers_at(log, cut.end_offset)
         log.commit.sync_now(log.active)
         remove_mark(log.disk, log.directory)
-        log.files.take_back_start(cut.end_offset, log.start_offset)
+        start_offset = log.start_offset
         dropped = _forget(log, cut, producers)
+        log.files.take_back_start(cut.end_offset, start_offset)
         log.holes = log.holes.before(log.end_offset)
         log.gather_checkpoint(for_good=True, is_cut=True)()
         log.checkpoint_written(None)
