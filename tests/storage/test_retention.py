@@ -128,6 +128,30 @@ def test_deleted_records_are_gone_at_once_and_for_good() -> None:
     assert len(log_files(disk)) < 5
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_producer_goes_on_although_a_power_cut_took_what_was_known_of_its_deleted_batches(seed: int) -> None:
+    disk = PowerCutDisk()
+    log = opened(disk, segment_bytes=1024, retention_bytes=1024, file_delete_delay_ms=0)
+
+    def produce(log: Log, sequence: int, producer_id: int = 1) -> None:
+        batch = batch_of(b"x" * 100, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+        append(log, batch)
+
+    produce(log, 0)
+    log.checkpoint()
+    for sequence in range(1, 4):
+        produce(log, sequence)
+    for sequence in range(20):
+        produce(log, sequence, producer_id=2)
+    sync(log)
+    delete(log, NOW_MS)
+    assert log.start_offset > 4
+    disk.cut_power(Random(seed))
+    again = opened(disk)
+    produce(again, 4)
+    produce(again, 20, producer_id=2)
+
+
 def test_a_start_that_is_written_down_moves_on_the_loop_and_only_forward() -> None:
     disk = PowerCutDisk()
     log = opened(disk)

@@ -24,15 +24,18 @@ class Replayed(NamedTuple):
     ended_later: set[int]
 
 
-def producers_before(disk: Disk, segment: Segment, older: ProducerStates) -> ProducerStates:
-    """What was known when the segment began, if what came before it since `older` is gone. Blocking.
+def producers_before(disk: Disk, segment: Segment) -> ProducerStates:
+    """What was known when the segment began, if what came before it since the checkpoint is gone. Blocking.
+
+    Nobody waits for a snapshot to be on disk, so a power cut may take it. Then nothing is known: who may start anywhere
+    is better off than one of whom it is believed that it did not get as far as it did.
 
     No transaction counts as open until there is a batch of it. Nothing else of it is left, and one of which nobody
     knows that it has ended, because its marker is gone too, would hold up readers for ever.
     """
     snapshot = read_sealed(disk, segment.path + SNAPSHOT_SUFFIX, ProducerSnapshot)
     is_of_it = snapshot is not None and snapshot.offset == segment.base_offset
-    entries = snapshot.producers if snapshot is not None and is_of_it else older.entries()
+    entries = snapshot.producers if snapshot is not None and is_of_it else ()
     return ProducerStates(entry._replace(transaction_start=NO_TRANSACTION) for entry in entries)
 
 

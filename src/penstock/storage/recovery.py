@@ -196,7 +196,7 @@ class Recovery:
             segment.remove_files()
             return
         if before is None and base_offset > self._checkpoint.recovery_offset:
-            self._producers = producers_before(self._disk, segment, self._producers)
+            self._producers = producers_before(self._disk, segment)
         is_last_row = row is not None and row is self._checkpoint.segments[-1]
         if row is not None and is_last_row and self._checkpoint.is_cut:
             self._cut_again(segment, row.size)
