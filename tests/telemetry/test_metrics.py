@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,6 +80,30 @@ def test_log_sizes_flush_times_and_lag_are_asked_for_at_each_scrape() -> None:
     assert metrics.value("penstock_group_lag", group="billing", topic="orders", partition="2") == 4
     lags.clear()
     assert metrics.value("penstock_group_lag", group="billing", topic="orders", partition="2") is None
+
+
+class CountedLags:
+    """How often it was gone through."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __iter__(self) -> Iterator[GroupLag]:
+        self.times += 1
+        yield GroupLag("billing", "orders", 2, lag=4)
+
+
+def test_lags_are_gone_through_when_the_page_is_written() -> None:
+    """There may be a hundred thousand, and the snapshot is taken on the event loop."""
+    metrics, lags = Metrics(), CountedLags()
+    report_group_lag(metrics, lambda: lags)
+    snapshot = metrics.snapshot()
+    assert lags.times == 0
+    for accept in ("", "application/openmetrics-text; version=1.0.0"):
+        page, _ = snapshot.page(accept)
+        assert b'penstock_group_lag{group="billing",partition="2",topic="orders"} 4' in page
+        assert b"# TYPE penstock_group_lag gauge" in page
+    assert lags.times == 2
 
 
 def test_two_nodes_in_one_process_do_not_share_counts() -> None:

@@ -14,7 +14,7 @@ from penstock.groups.core.consumer_topics import KnownTopic, TopicsView
 from penstock.groups.core.events import TopicsDeleted
 from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS
 from penstock.groups.core.machine import GroupEvent, GroupsMachine
-from penstock.groups.core.records import Record
+from penstock.groups.core.records import CommittedOffset, Record
 from penstock.groups.core.transaction_events import TransactionEnded, TransactionEndedAnswer, TransactionGuard
 from penstock.groups.core.volatile import Note
 from penstock.later import Later
@@ -79,8 +79,11 @@ class Groups:
         """For what concerns every group; the answers are in no order that means anything."""
         return self._machines.submit_to_all(event, kind)
 
-    def committed(self) -> Iterator[tuple[str, str, int, int]]:
-        """Group, topic, partition, offset: as they are now, for metrics; a commit may not be on disk yet."""
+    def committed(self) -> Iterator[tuple[str, str, dict[int, CommittedOffset]]]:
+        """Group, topic, offsets by partition: as they are now, for metrics; a commit may not be on disk yet.
+
+        There may be a hundred thousand: what takes time with each is for another thread.
+        """
         for runner in self._machines:
             if isinstance(machine := runner.machine, GroupsMachine):
                 yield from machine.committed()

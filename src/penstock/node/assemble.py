@@ -43,10 +43,10 @@ from penstock.node.kept_usage import KeptUsage
 from penstock.node.last_stop import LastStop
 from penstock.node.machines import machine_factory, transactions_factory
 from penstock.node.reports import (
+    GroupLags,
     failed_journal,
     failed_logs,
     full_disk,
-    group_lags,
     held,
     log_ends,
     log_sizes,
@@ -161,7 +161,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         stack.push_async_callback(groups.close)
         transactions = _transactions(cluster, groups, producer_ids, settings, ground)
         stack.push_async_callback(transactions.close)
-        report_group_lag(metrics, lambda: group_lags(groups, replicas))
+        report_group_lag(metrics, lambda: GroupLags(groups, replicas))
         _watch(health, store, replicas, journal, groups, transactions, clock)
         _connect(cluster, replicas)
         for follower in (replicas, groups, transactions):

@@ -10,7 +10,6 @@ from penstock.cluster.replica_sizes import Held
 from penstock.errors import Refused
 from penstock.groups.coordinator import OFFSETS_TOPIC, Groups
 from penstock.replication.core.replica_log import last_epoch
-from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
 from penstock.storage.journal import Journal
 from penstock.telemetry.groups import GroupLag
@@ -33,12 +32,20 @@ def held(replicas: Replicas) -> Held:
     return Held(sizes, replicas.disk_space().free_bytes)
 
 
-def group_lags(groups: Groups, replicas: Replicas) -> Iterator[GroupLag]:
-    """Of partitions that are here; an offset beyond the end, as an operator may set it, is no lag."""
-    for group, topic, index, offset in groups.committed():
-        partition = replicas.find(topic, index)
-        if isinstance(partition, Partition):
-            yield GroupLag(group, topic, index, max(0, partition.high_watermark - offset))
+class GroupLags:
+    """Of partitions that are here, as they are when it is made; worked out when it is iterated, in any thread."""
+
+    def __init__(self, groups: Groups, replicas: Replicas) -> None:
+        self._committed = list(groups.committed())
+        self._ends = {(partition.topic, partition.index): partition.high_watermark for partition in replicas}
+
+    def __iter__(self) -> Iterator[GroupLag]:
+        for group, topic, partitions in self._committed:
+            for index, committed in partitions.items():
+                end = self._ends.get((topic, index))
+                if end is not None:
+                    # An offset beyond the end, as an operator may set it, is no lag.
+                    yield GroupLag(group, topic, index, max(0, end - committed.offset))
 
 
 def failed_logs(replicas: Replicas) -> str | None:

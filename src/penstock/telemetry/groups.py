@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from prometheus_client import Metric
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.samples import Sample
 
 from penstock.telemetry.metrics import Metrics
+
+_NAME = "penstock_group_lag"
 
 
 class GroupLag(NamedTuple):
@@ -20,17 +22,23 @@ class GroupLag(NamedTuple):
     lag: int
 
 
+class _Samples:
+    """Made when the page is written, in a thread: a hundred thousand would hold up the event loop."""
+
+    def __init__(self, rows: Iterable[GroupLag]) -> None:
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[Sample]:
+        for row in self._rows:
+            yield Sample(_NAME, {"group": row.group, "topic": row.topic, "partition": str(row.partition)}, row.lag)
+
+
 def report_group_lag(metrics: Metrics, lags: Callable[[], Iterable[GroupLag]]) -> None:
-    """`lags` is asked at each scrape."""
+    """`lags` is asked at each scrape; what it returns is iterated in another thread."""
 
     def collect() -> Iterator[Metric]:
-        family = GaugeMetricFamily(
-            "penstock_group_lag",
-            "Records between a group's committed offset and the high watermark.",
-            labels=["group", "topic", "partition"],
-        )
-        for row in lags():
-            family.add_metric([row.group, row.topic, str(row.partition)], row.lag)
+        family = Metric(_NAME, "Records between a group's committed offset and the high watermark.", "gauge")
+        family.samples = cast(list[Sample], _Samples(lags()))
         yield family
 
     metrics.register(collect)

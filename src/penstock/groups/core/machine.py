@@ -45,7 +45,7 @@ from penstock.groups.core.events import (
 from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS, GroupLimits
 from penstock.groups.core.offset_expiry import EXPIRY, expire
 from penstock.groups.core.offsets import commit, delete, fetch, forget_topics, has_offsets_of
-from penstock.groups.core.records import Record
+from penstock.groups.core.records import CommittedOffset, Record
 from penstock.groups.core.state import GroupsState
 from penstock.groups.core.transaction_events import TransactionEnded, TransactionGuard, TxnOffsetCommit
 from penstock.groups.core.transaction_offsets import commit_in_transaction, end_transaction
@@ -83,12 +83,11 @@ class GroupsMachine:
         volatile = self.state.volatile
         return volatile.deadlines.next_ms() if volatile.clocks_started else 0
 
-    def committed(self) -> Iterator[tuple[str, str, int, int]]:
-        """Group, topic, partition, offset of every group that committed."""
+    def committed(self) -> Iterator[tuple[str, str, dict[int, CommittedOffset]]]:
+        """Group, topic, offsets by partition, as they are now, of every group that committed."""
         for group_id in self.state.offsets:
             for topic, partitions in self.state.offsets.of(group_id).items():
-                for partition, committed in partitions.items():
-                    yield group_id, topic, partition, committed.offset
+                yield group_id, topic, dict(partitions)
 
     def has_offsets_of(self, topic: str) -> bool:
         return has_offsets_of(self.state.offsets, topic)
