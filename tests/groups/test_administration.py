@@ -108,6 +108,18 @@ def test_only_empty_groups_are_deleted_and_their_offsets_with_them() -> None:
     assert runner.ask(FetchOffsets("left", None), FetchAnswer).topics == ()
 
 
+def test_a_group_with_many_offsets_is_deleted_in_parts() -> None:
+    runner = running()
+    rows = tuple(OffsetToCommit(partition, 42) for partition in range(12_000))
+    runner.ask(CommitOffsets("group", (TopicOffsets("orders", rows),)), CommitAnswer)
+    runner.largest_decision = 0
+    for left in (7000, 2000, 0):
+        assert runner.ask(DeleteGroups(("group",)), DeleteGroupsAnswer).groups[0].problem is None
+        assert runner.machine.count_offsets("group") == left
+    assert listed(runner) == set()
+    assert runner.largest_decision == 5000, "a batch with all would be too large for a follower, with long names"
+
+
 def test_ids_handed_out_go_with_a_deleted_group() -> None:
     runner = running()
     told = join(runner, joining(known_id=True))

@@ -149,6 +149,17 @@ def test_retention_and_interval_are_the_operators() -> None:
     assert topics_left(runner) == set()
 
 
+def test_a_group_with_many_offsets_goes_in_parts() -> None:
+    runner = running(GroupLimits(offsets_retention_ms=CHECK_MS))
+    partitions = tuple(OffsetToCommit(number, 1) for number in range(12_000))
+    for group_id in ("one", "two"):
+        runner.ask(CommitOffsets(group_id, (TopicOffsets("orders", partitions),)), CommitAnswer)
+    runner.largest_decision = 0
+    runner.advance(2 * CHECK_MS)
+    assert groups_left(runner) == []
+    assert runner.largest_decision <= 10_000, "a batch with all would be too large for a follower, with long names"
+
+
 def test_a_round_over_many_groups_is_cut_into_steps() -> None:
     runner = running(GroupLimits(offsets_retention_ms=CHECK_MS))
     partitions = tuple(OffsetToCommit(number, 1) for number in range(3000))

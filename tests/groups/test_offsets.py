@@ -279,3 +279,15 @@ def test_nothing_is_remembered_of_connections_without_offsets() -> None:
     commit(runner, CommitOffsets("group", (), one.member_id, one.generation, connection=9))
     for offset in (5, 4):
         assert commit(runner, committing(offset, 7, one)).problem is None
+
+
+def test_many_offsets_are_deleted_in_parts() -> None:
+    runner = running()
+    everything = tuple(OffsetToCommit(partition, 42) for partition in range(12_000))
+    commit(runner, CommitOffsets("group", (TopicOffsets("orders", everything),)))
+    event = DeleteOffsets("group", (TopicPartitions("orders", tuple(range(12_000))),))
+    runner.largest_decision = 0
+    for left in (7000, 2000, 0):
+        assert runner.ask(event, DeleteOffsetsAnswer).problem is None
+        assert runner.machine.count_offsets("group") == left
+    assert runner.largest_decision == 5000

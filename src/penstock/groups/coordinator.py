@@ -8,12 +8,13 @@ from typing import TypeVar
 from penstock.cluster.core.image import TopicImage
 from penstock.errors import Problem, Refused
 from penstock.groups.core import records
-from penstock.groups.core.answers import GroupAnswer
+from penstock.groups.core.answers import DeleteGroupsAnswer, DeleteOffsetsAnswer, GroupAnswer
 from penstock.groups.core.consumer_events import TopicsChanged
 from penstock.groups.core.consumer_topics import KnownTopic, TopicsView
-from penstock.groups.core.events import TopicsDeleted
+from penstock.groups.core.events import DeleteGroups, DeleteOffsets, TopicsDeleted
 from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS
 from penstock.groups.core.machine import GroupEvent, GroupsMachine
+from penstock.groups.core.offset_table import FORGOTTEN_AT_ONCE
 from penstock.groups.core.records import CommittedOffset, Record
 from penstock.groups.core.transaction_events import TransactionEnded, TransactionEndedAnswer, TransactionGuard
 from penstock.groups.core.volatile import Note
@@ -53,6 +54,26 @@ class Groups:
     def read(self, group_id: str, event: GroupEvent, kind: type[A]) -> Later[A | Refused]:
         """As `submit`, and the answer is not from the past of a coordinator that was replaced and does not know it."""
         return self._machines.submit(group_id, event, kind, certain=True)
+
+    def delete_group(self, group_id: str) -> Later[DeleteGroupsAnswer | Refused]:
+        """With all that it committed."""
+        return self._delete(group_id, DeleteGroups((group_id,)), DeleteGroupsAnswer)
+
+    def delete_offsets(self, event: DeleteOffsets) -> Later[DeleteOffsetsAnswer | Refused]:
+        return self._delete(event.group_id, event, DeleteOffsetsAnswer)
+
+    def _delete(self, group_id: str, event: GroupEvent, kind: type[A]) -> Later[A | Refused]:
+        """Part by part, but in one turn: nobody commits or joins in between."""
+        left = self._count_offsets(group_id)
+        while True:
+            answer = self.submit(group_id, event, kind)
+            before, left = left, self._count_offsets(group_id)
+            if before - left < FORGOTTEN_AT_ONCE or not left:
+                return answer
+
+    def _count_offsets(self, group_id: str) -> int:
+        machine = self._machines.machine_at(self.partition_of(group_id))
+        return machine.count_offsets(group_id) if isinstance(machine, GroupsMachine) else 0
 
     def transaction_guard(
         self, group_id: str, producer_id: int, producer_epoch: int

@@ -11,7 +11,6 @@ from penstock.broker.error_codes import code_or_none
 from penstock.errors import Refused
 from penstock.groups.coordinator import Groups
 from penstock.groups.core.answers import DeleteGroupsAnswer
-from penstock.groups.core.events import DeleteGroups as Delete
 from penstock.later import Later, gather
 
 
@@ -31,4 +30,4 @@ class DeleteGroups:
             problem = answer.problem if isinstance(answer, Refused) else answer.groups[0].problem
             return DeletableGroupResult(group_id=group_id, error_code=code_or_none(problem))
 
-        return self._groups.submit(group_id, Delete((group_id,)), DeleteGroupsAnswer).map(row)
+        return self._groups.delete_group(group_id).map(row)

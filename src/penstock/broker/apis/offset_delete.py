@@ -41,9 +41,7 @@ class OffsetDelete:
             if known:
                 topics.append(TopicPartitions(topic.name, tuple(known)))
         event = DeleteOffsets(request.group_id, tuple(topics))
-        return self._groups.submit(request.group_id, event, DeleteOffsetsAnswer).map(
-            lambda answer: _response(request, answer, unknown)
-        )
+        return self._groups.delete_offsets(event).map(lambda answer: _response(request, answer, unknown))
 
 
 def _response(

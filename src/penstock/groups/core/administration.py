@@ -11,7 +11,7 @@ from penstock.groups.core.classic_state import ClassicGroup, ClassicState
 from penstock.groups.core.draft import Draft
 from penstock.groups.core.events import ListGroups
 from penstock.groups.core.group import Group
-from penstock.groups.core.offset_table import OffsetTable
+from penstock.groups.core.offset_table import FORGOTTEN_AT_ONCE, OffsetTable
 
 
 def describe(group_id: str, group: Group | None) -> DescribedGroup:
@@ -52,10 +52,16 @@ def list_groups(groups: Iterable[Group], event: ListGroups) -> ListGroupsAnswer:
 
 
 def delete_group(group_id: str, group: Group | None, table: OffsetTable, draft: Draft) -> GroupDeletion:
-    """Offsets go with the group, also those that a transaction would commit later."""
+    """Offsets go with the group, also those that a transaction would commit later. If there are too many for one batch
+
+    a part of them goes, and the rest and the group when it is asked for again.
+    """
     problem: Problem | None = Problem.UNKNOWN_GROUP
     if group is not None:
         problem = group.delete_problem()
     if group is not None and problem is None:
-        draft.write(*table.tombstones(group_id), *table.pending.tombstones(group_id), *group.tombstones())
+        offsets = table.tombstones(group_id)
+        draft.write(*offsets[:FORGOTTEN_AT_ONCE])
+        if len(offsets) <= FORGOTTEN_AT_ONCE:
+            draft.write(*group.tombstones())
     return GroupDeletion(group_id, problem)

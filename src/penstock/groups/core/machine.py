@@ -92,6 +92,10 @@ class GroupsMachine:
     def has_offsets_of(self, topic: str) -> bool:
         return has_offsets_of(self.state.offsets, topic)
 
+    def count_offsets(self, group_id: str) -> int:
+        """All that the group has committed or a transaction is about to."""
+        return len(self.state.offsets.tombstones(group_id))
+
     def transaction_guard(self, producer_id: int, producer_epoch: int) -> TransactionGuard | None:
         """To be taken before the transaction's coordinator is asked, and sent along with the `TxnOffsetCommit`.
 

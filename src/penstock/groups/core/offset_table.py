@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from penstock.groups.core.pending_offsets import PendingOffsets
-from penstock.groups.core.records import CommittedOffset, OffsetCommit
+from penstock.groups.core.records import CommittedOffset, OffsetCommit, Record
 
 _NO_OFFSETS: Mapping[str, Mapping[int, CommittedOffset]] = {}
+
+# One record has the group's name and the topic's: at most 20 MB, while a batch of a hundred no follower would get.
+FORGOTTEN_AT_ONCE = 5000
 
 
 class OffsetTable:
@@ -48,9 +51,11 @@ class OffsetTable:
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
         return self.of(group_id).get(topic, {}).get(partition)
 
-    def tombstones(self, group_id: str) -> list[OffsetCommit]:
-        return [
+    def tombstones(self, group_id: str) -> list[Record]:
+        """Of all that the group has, also of what a transaction would commit later."""
+        committed = [
             OffsetCommit(group_id, topic, partition, None)
             for topic, partitions in self.of(group_id).items()
             for partition in partitions
         ]
+        return [*committed, *self.pending.tombstones(group_id)]

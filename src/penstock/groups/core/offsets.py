@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from penstock.errors import Problem
@@ -28,16 +28,12 @@ from penstock.groups.core.events import (
 )
 from penstock.groups.core.group import Group
 from penstock.groups.core.limits import MAX_GROUP_ID_CHARACTERS
-from penstock.groups.core.offset_table import OffsetTable
+from penstock.groups.core.offset_table import FORGOTTEN_AT_ONCE, OffsetTable
 from penstock.groups.core.records import CommittedOffset, OffsetCommit, Record
 from penstock.groups.core.volatile import CommittedOn
 
 _OK_RESULTS = tuple(PartitionResult(partition, None) for partition in range(256))
 """Shared, because nearly every row of every commit is one of them."""
-
-
-# One record has the group's name and the topic's: at most 20 MB, while a batch of a hundred no follower would get.
-_FORGOTTEN_AT_ONCE = 5000
 
 
 def commit(
@@ -198,6 +194,7 @@ def is_of_another_topic(offset: CommittedOffset, topic_id: bytes) -> bool:
 
 
 def delete(group: Group | None, table: OffsetTable, event: DeleteOffsets, draft: Draft) -> DeleteOffsetsAnswer:
+    """If there are too many for one batch, a part of them goes, and the rest when it is asked for again."""
     if group is None:
         return DeleteOffsetsAnswer(Problem.UNKNOWN_GROUP)
     problem = group.offset_delete_problem()
@@ -212,17 +209,22 @@ def delete(group: Group | None, table: OffsetTable, event: DeleteOffsets, draft:
         topics.append(TopicResults(topic.topic, tuple(PartitionResult(p, refused) for p in topic.partitions)))
         if refused is None:
             places.update(dict.fromkeys((topic.topic, partition) for partition in topic.partitions))
-    for name, partition in places:
-        if table.get(event.group_id, name, partition) is not None:
-            draft.write(OffsetCommit(event.group_id, name, partition, None))
-        draft.write(*table.pending.tombstones_at(event.group_id, name, partition))
+    draft.write(*islice(_offsets_at(table, event.group_id, places), FORGOTTEN_AT_ONCE))
     return DeleteOffsetsAnswer(None, tuple(topics))
+
+
+def _offsets_at(table: OffsetTable, group_id: str, places: Iterable[tuple[str, int]]) -> Iterator[Record]:
+    """All that ends what the group has there."""
+    for topic, partition in places:
+        if table.get(group_id, topic, partition) is not None:
+            yield OffsetCommit(group_id, topic, partition, None)
+        yield from table.pending.tombstones_at(group_id, topic, partition)
 
 
 def forget_topics(table: OffsetTable, event: TopicsDeleted, draft: Draft) -> None:
     """A part at a time: a topic may have thousands of partitions, and be read by as many groups with long names."""
     for topic in event.topics:
-        draft.write(*islice(_offsets_of(table, topic), _FORGOTTEN_AT_ONCE))
+        draft.write(*islice(_offsets_of(table, topic), FORGOTTEN_AT_ONCE))
 
 
 def has_offsets_of(table: OffsetTable, topic: str) -> bool:
