@@ -344,6 +344,26 @@ def test_what_the_log_could_not_take_is_refused() -> None:
     assert world.beat("a", 2).problem is None
 
 
+def test_who_joins_with_a_long_name_is_refused_before_others_have_to_suffer_for_it() -> None:
+    """When the topic grows, everybody gets a new target: all names in one batch."""
+    world = World({"orders": 1}, limits=GroupLimits(max_group_bytes=20_000))
+    assert world.join("a").problem is None
+    problems = [world.join(f"{number}" * 6000).problem for number in range(4)]
+    assert problems == [None, *[Problem.GROUP_FULL] * 3]
+    assert world.join("b").problem is None
+    epoch = world.group().members["a"].epoch
+    world.set_topics({"orders": 10})
+    assert world.beat("a", epoch, {"orders": {0}}).problem is None
+
+
+def test_nor_does_a_static_member_come_back_with_one() -> None:
+    world = World({"orders": 1}, limits=GroupLimits(max_group_bytes=20_000))
+    world.join("a", instance_id="i")
+    world.beat("a", -2, instance_id="i")
+    assert world.join("x" * 12_000, instance_id="i").problem is Problem.GROUP_FULL
+    assert world.join("b", instance_id="i").problem is None
+
+
 def test_limits_are_the_operators_own() -> None:
     limits = ConsumerLimits(session_timeout_ms=10_000, heartbeat_interval_ms=700, assignors=("range",))
     world = World({"orders": 1}, limits)

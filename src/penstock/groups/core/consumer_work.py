@@ -32,6 +32,9 @@ from penstock.groups.core.records import (
     encode,
 )
 
+# Of a member's target, but for the names and the partitions.
+_RECORD_BYTES = 16
+
 
 class ConsumerWork:
     """Reads show the group as these changes leave it: every record is applied to a copy, as it will be to the group.
@@ -45,9 +48,12 @@ class ConsumerWork:
         self._is_copy = is_copy
         self._records: list[Record] = []
         self._may_be_large = False
+        self._has_new_member = False
 
     def finish(self, draft: Draft) -> None:
         """A batch that the log refuses would take every group of this partition down, so it is refused here."""
+        if self._has_new_member:
+            self._check_names(draft.limits.max_group_bytes)
         if self._may_be_large:
             size = sum(len(key) + len(value or b"") for key, value in map(encode, self._records))
             if size > draft.limits.max_group_bytes:
@@ -55,6 +61,17 @@ class ConsumerWork:
                 raise PenstockError(Problem.GROUP_FULL, text)
         draft.write(*self._records)
         self._records = []
+
+    def _check_names(self, max_group_bytes: int) -> None:
+        """A new target for all names every member, and whoever asks for it next is refused if that is too much. So who
+
+        joins is refused, while half is left for what they are to read.
+        """
+        names = (self.group.group_id + member_id for member_id in self.group.members)
+        size = sum(_RECORD_BYTES + len(name.encode()) for name in names)
+        if size > max_group_bytes // 2:
+            text = f"the group's members need {size} bytes for their names: at most {max_group_bytes // 2} are allowed"
+            raise PenstockError(Problem.GROUP_FULL, text)
 
     def write(self, *records: ConsumerRecord) -> None:
         # Heartbeats that change nothing, nearly all of them, cost no copy.
@@ -66,6 +83,7 @@ class ConsumerWork:
 
     def subscribe(self, member_id: str, subscription: SubscriptionValue) -> None:
         self._may_be_large = True
+        self._has_new_member |= member_id not in self.group.members
         self.write(ConsumerGroupSubscription(self.group.group_id, member_id, subscription))
 
     def place(self, member_id: str, current: CurrentAssignment) -> None:
