@@ -61,6 +61,37 @@ def test_what_was_written_but_not_answered_is_there_once_when_another_partition_
         assert _values(link.address) == {WRITTEN: [b"first", b"written"], LOST: [b"first", b"lost", b"overtakes"]}
 
 
+def test_a_producers_first_batch_that_came_before_the_broker_led_is_there_before_its_second() -> None:
+    refused: list[Frame] = []
+
+    def fate(frame: Frame) -> Fate | None:
+        if frame.api_key != PRODUCE or refused:
+            return None
+        refused.append(frame)
+        topic = read_produce_request(memoryview(frame.content), frame.body_start, frame.version).topics[0]
+        rows = [PartitionProduced(WRITTEN, ErrorCode.not_leader_or_follower)]
+        response = ProduceResponse([TopicProduced(topic.name, topic.topic_id, rows)])
+        return Fate(False, bytes(pack_produce_response(response, frame.version, frame.correlation_id, 0)))
+
+    link = Link(fate)
+    with node({"advertised.listener": link.address}) as server, link.leading_to(server.bootstrap):
+        admin = AdminClient({"bootstrap.servers": link.address})
+        admin.create_topics([NewTopic("orders", 2)])["orders"].result(WAIT_S)
+        producer = Producer(
+            {
+                "bootstrap.servers": link.address,
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "batch.num.messages": 1,
+                "retry.backoff.ms": 20,
+            }
+        )
+        for value in (b"first", b"second", b"third"):
+            producer.produce("orders", value, partition=WRITTEN)
+        assert producer.flush(WAIT_S) == 0
+        assert _values(link.address)[WRITTEN] == [b"first", b"second", b"third"]
+
+
 def _values(bootstrap: str) -> dict[int, list[bytes]]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "all", "enable.partition.eof": True})
     consumer.assign([TopicPartition("orders", partition, 0) for partition in (WRITTEN, LOST)])

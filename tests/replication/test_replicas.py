@@ -17,7 +17,7 @@ from penstock.errors import Problem, Refused
 from penstock.later import Later
 from penstock.replication.housekeeping import RETENTION_MS, SWEEP_MS, Housekeeping
 from penstock.replication.key_checks import MAX_COMPACTED_ELEMENTS
-from penstock.replication.overtaking import MOST_PRODUCERS, PATIENCE_MS
+from penstock.replication.overtaking import MOST_PRODUCERS, NEW_FOR_MS, PATIENCE_MS
 from penstock.replication.partition import Committed
 from penstock.storage.directories import PartitionDirectories
 from penstock.storage.log import Appended
@@ -223,6 +223,33 @@ def test_a_batch_that_overtakes_is_to_be_sent_again_before_its_producer_is_told_
             node.clock.advance(PATIENCE_MS)
             assert send(4) is Problem.OUT_OF_ORDER_SEQUENCE
             assert send(3) is None
+
+    asyncio.run(life())
+
+
+def test_a_first_batch_that_came_before_the_broker_led_is_not_overtaken() -> None:
+    async def life() -> None:
+        async with world(PowerCutDisk()) as node:
+            partition = await node.partition(config={"message.timestamp.type": "LogAppendTime"})
+
+            def send(sequence: int, producer_id: int = 7) -> Problem | None:
+                record = Record(0, 0, None, b"x")
+                batch = build_batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+                result = node.replicas.append(partition, memoryview(batch))
+                return result.problem if isinstance(result, Refused) else None
+
+            node.clock.advance(NEW_FOR_MS)
+            assert send(17, producer_id=1) is None, "it has expired, say"
+            node.replicas.roles.close(partition)
+            assert send(0) is Problem.NOT_LEADER
+            state, version = partition.state, partition.version
+            node.replicas.roles.learn(partition, msgspec.structs.replace(state, leader_epoch=1), version + 1)
+            assert send(1) is Problem.EARLIER_BATCH_MISSING
+            assert [send(0), send(1), send(18, producer_id=1)] == [None, None, None]
+            assert [send(6, producer_id=2), send(5, producer_id=2)] == [Problem.EARLIER_BATCH_MISSING] * 2
+            node.clock.advance(NEW_FOR_MS)
+            assert send(6, producer_id=2) is Problem.EARLIER_BATCH_MISSING
+            assert [send(5, producer_id=2), send(6, producer_id=2)] == [None, None]
 
     asyncio.run(life())
 

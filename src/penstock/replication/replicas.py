@@ -20,7 +20,7 @@ from penstock.replication.flusher import Flusher
 from penstock.replication.giving_way import GivingWay
 from penstock.replication.key_checks import KeyChecks
 from penstock.replication.local_logs import LocalLogs
-from penstock.replication.overtaking import Overtaking
+from penstock.replication.overtaking import Overtaking, check_start
 from penstock.replication.partition import NOT_LEADING, Partition
 from penstock.replication.roles import Roles
 from penstock.replication.waiters import HANDING_OVER
@@ -156,6 +156,8 @@ class Replicas:
             return self._refused(partition, error)
 
     def _append(self, partition: Partition, records: memoryview, header: BatchHeader, now_ms: int) -> Appended:
+        if header.base_sequence > 0 and header.producer_id >= 0:
+            check_start(partition, header, now_ms)
         appended = partition.append(records, header, now_ms)
         if partition.log.sync_is_due(now_ms):
             self._flusher.request(partition)

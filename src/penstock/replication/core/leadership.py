@@ -81,6 +81,7 @@ class Leadership:
     ) -> None:
         """`high_watermark`: what this replica knew as a follower; the start of its log if it knew nothing."""
         self.node_id = node_id
+        self.since_ms = now_ms
         self.leader_epoch = recorded.state.leader_epoch
         self.epoch_start = log.end_offset
         self.high_watermark = high_watermark
