@@ -7,10 +7,15 @@ from collections.abc import Mapping
 from random import Random
 
 import pytest
+from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+from kio.schema.errors import ErrorCode
+from tests.bad_input.requests import timeout
 from tests.cluster.running import DEFAULT_PARTITIONS, Cluster, alive
 from tests.disk.power import PowerCutDisk
 from tests.replication.world import values_in
 
+from penstock.broker.api import Caller
+from penstock.broker.apis.delete_topics import DeleteTopics
 from penstock.cluster.core.image import TopicImage
 from penstock.cluster.topics import ConfigChange, NewTopic
 from penstock.errors import Problem, Refused
@@ -102,6 +107,23 @@ def test_validation_alone_changes_nothing() -> None:
         assert isinstance(await running.topics.configure("orders", change, validate_only=True), TopicImage)
         assert running.image.topic("orders") == before
         assert running.partition("orders").log.settings.retention_ms != 1
+
+    alive(PowerCutDisk(), use)
+
+
+def test_who_deletes_a_topic_by_its_id_does_not_delete_the_next_one_of_its_name() -> None:
+    async def use(running: Cluster) -> None:
+        before = await running.made("orders")
+        asked = DeleteTopicState(name=None, topic_id=before.id)
+        deleting = asyncio.create_task(running.topics.delete("orders"))
+        making = asyncio.create_task(running.topics.create(NewTopic("orders")))
+        by_id = DeleteTopics(running.image, running.topics).start(
+            DeleteTopicsRequest(topics=(asked,), timeout=timeout(1000)), Caller("client", "broker", 0)
+        )
+        deleted, made, answer = await deleting, await making, await by_id.wait()
+        assert isinstance(deleted, TopicImage) and isinstance(made, TopicImage)
+        assert [row.error_code for row in answer.responses] == [ErrorCode.unknown_topic_id]
+        assert running.image.topic("orders") == made != before
 
     alive(PowerCutDisk(), use)
 

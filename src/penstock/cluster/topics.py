@@ -117,7 +117,8 @@ class Topics:
             except PenstockError as error:
                 return Refused.by(error)
 
-    async def delete(self, name: str) -> TopicImage | Refused:
+    async def delete(self, name: str, topic_id: UUID | None = None) -> TopicImage | Refused:
+        """`topic_id`: only if it is that one. Another may have its name by the time that this has its turn."""
         async with self._turn:
             if name in INTERNAL_TOPICS and self._image.topic(name) is not None:
                 return Refused(Problem.INVALID_REQUEST, f"{name} is internal: the broker keeps its own state in it")
@@ -128,6 +129,8 @@ class Topics:
                 found = await changes.row(name)
                 if found is None:
                     return _unknown(name)
+                if topic_id not in (None, found[0].topic_id):
+                    return Refused(Problem.UNKNOWN_TOPIC_ID, f"the topic with the id {topic_id} was deleted")
                 topic = self._image.topic(name) or TopicImage(name, found[0].topic_id, (), found[0].config)
                 await changes.erase(name)
                 await changes.applied()

@@ -36,7 +36,7 @@ class DeleteTopics:
         topic = None if row.topic_id is None else self._image.topic_by_id(row.topic_id)
         if topic is None:
             return Refused(Problem.UNKNOWN_TOPIC_ID, f"no topic has the id {row.topic_id}")
-        return await self._topics.delete(topic.name)
+        return await self._topics.delete(topic.name, topic.id)
 
 
 def _row(asked: DeleteTopicState, result: TopicImage | Refused) -> DeletableTopicResult:
