@@ -29,6 +29,8 @@ class LogSettings(Section):
         4096,
         name="index.interval.bytes",
         at_least=0,
+        # So much is read, and held, beside what a reader gets.
+        at_most=MIB,
         dynamic=True,
         doc="One index entry per so many bytes of log. Less makes seeks cheaper and the index larger.",
     )

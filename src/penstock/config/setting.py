@@ -41,9 +41,10 @@ class Setting:
     def parse(self, text: str) -> Any:
         """The typed value, or a PenstockError that says what would have been right."""
         value = self._convert(text.strip())
-        if self.at_least is not None and value < self.at_least:
+        # Said this way round, because of "nan" nothing is true.
+        if self.at_least is not None and not value >= self.at_least:
             raise self._refuse(text, f"at least {self.at_least}")
-        if self.at_most is not None and value > self.at_most:
+        if self.at_most is not None and not value <= self.at_most:
             raise self._refuse(text, f"at most {self.at_most}")
         if self.one_of:
             # A comma separates several, as in cleanup.policy=compact,delete.
