@@ -138,6 +138,12 @@ def test_a_brokers_throttle_is_changed_while_it_runs_and_is_there_after_a_restar
         assert (now[GETS], now[GIVES]) == ((UNLIMITED, SET_BY_NOBODY), ("30000000", SET_WHILE_IT_RUNS))
 
 
+def test_a_broker_with_thousands_of_digits_is_none() -> None:
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        (row,) = connection.ask(setting("9" * 5000, GETS, "1000", BROKER)).responses
+        assert row.error_code == INVALID_REQUEST
+
+
 def test_replicas_that_a_limit_concerns_are_added_and_taken_away_as_kafkas_tools_do() -> None:
     with node() as server, RawConnection(server.bootstrap) as connection:
         assert connection.ask(requests.create_topic("orders")).topics[0].error_code == 0

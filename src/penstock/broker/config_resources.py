@@ -24,6 +24,8 @@ class ResourceType(IntEnum):
 
 # Its replicas leave the broker, and no new ones come.
 DRAINING = "broker.draining"
+# Digits. Python makes no number of thousands of them.
+_LONGEST_ID = 10
 
 
 class Named(Protocol):
@@ -100,6 +102,8 @@ class ConfigResources:
         """Whether it is being drained is the cluster's to know; most else is given to a broker at its start."""
         if not (name.isascii() and name.isdigit()):
             return Refused(Problem.INVALID_REQUEST, "settings of all brokers together cannot be changed")
+        if len(name) > _LONGEST_ID:
+            return Refused(Problem.INVALID_REQUEST, "no broker has a number that long")
         state = self._operations.broker_state(int(name))
         if isinstance(state, Refused):
             return state
