@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
+from collections.abc import Iterable
+
+from kio.schema.describe_log_dirs.v5.request import DescribableLogDirTopic, DescribeLogDirsRequest
 from kio.schema.describe_log_dirs.v5.response import (
     DescribeLogDirsPartition,
     DescribeLogDirsResponse,
@@ -26,12 +28,12 @@ class DescribeLogDirs:
         self._replicas = replicas
 
     def start(self, request: DescribeLogDirsRequest, caller: Caller) -> DescribeLogDirsResponse:
-        wanted = None if request.topics is None else {row.topic: set(row.partitions) for row in request.topics}
+        wanted = None if request.topics is None else _wanted(request.topics)
         topics: dict[str, list[DescribeLogDirsPartition]] = {}
         for partition in self._replicas:
             if wanted is not None:
-                indexes = wanted.get(TopicName(partition.topic))
-                if indexes is None or (indexes and partition.index not in indexes):
+                indexes = wanted.get(partition.topic)
+                if indexes is None or (_ALL not in indexes and partition.index not in indexes):
                     continue
             row = DescribeLogDirsPartition(
                 partition_index=i32(partition.index),
@@ -51,3 +53,14 @@ class DescribeLogDirs:
             usable_bytes=i64(space.free_bytes),
         )
         return DescribeLogDirsResponse(throttle_time=NO_THROTTLE, error_code=NONE, results=(result,))
+
+
+_ALL = -1
+
+
+def _wanted(topics: Iterable[DescribableLogDirTopic]) -> dict[str, set[int]]:
+    """A topic may be in several rows."""
+    wanted: dict[str, set[int]] = {}
+    for row in topics:
+        wanted.setdefault(row.topic, set()).update(row.partitions or (_ALL,))
+    return wanted
