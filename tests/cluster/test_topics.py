@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from tests.bad_input.requests import timeout
 from tests.cluster.running import DEFAULT_PARTITIONS, Cluster, alive
 from tests.disk.power import PowerCutDisk
-from tests.replication.world import values_in
+from tests.replication.world import deleted, values_in
 
 from penstock.broker.api import Caller
 from penstock.broker.apis.delete_topics import DeleteTopics
@@ -278,7 +278,7 @@ def test_the_brokers_own_topics_are_not_for_clients_to_make_or_delete() -> None:
         assert not isinstance(made, Refused) and made.is_internal
         kept = await running.topics.delete("__consumer_offsets")
         assert isinstance(kept, Refused) and kept.problem is Problem.INVALID_REQUEST
-        untouched = await running.node.replicas.delete_records("__consumer_offsets", 0, -1)
+        untouched = await deleted(running.node.replicas, "__consumer_offsets", -1)
         assert isinstance(untouched, Refused) and untouched.problem is Problem.INVALID_TOPIC_NAME
 
     alive(PowerCutDisk(), use)
@@ -287,7 +287,7 @@ def test_the_brokers_own_topics_are_not_for_clients_to_make_or_delete() -> None:
 def test_records_of_a_compacted_topic_are_not_deleted_by_offset() -> None:
     async def use(running: Cluster) -> None:
         await running.topics.create(NewTopic("latest", 1, config={"cleanup.policy": "compact"}))
-        refused = await running.node.replicas.delete_records("latest", 0, -1)
+        refused = await deleted(running.node.replicas, "latest", -1)
         assert isinstance(refused, Refused) and refused.problem is Problem.POLICY_VIOLATION
 
     alive(PowerCutDisk(), use)

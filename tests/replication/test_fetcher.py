@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 from tests.replication.brokers import SETTINGS, Cluster, cluster_of, led_by
+from tests.replication.world import deleted
 
 from penstock.config.log import LogSettings
 from penstock.config.replication import ReplicationSettings
@@ -192,7 +193,7 @@ def test_a_follower_behind_the_start_of_the_leader_begins_anew_there() -> None:
         await cluster[2].kill()
         assert await cluster[1].write(b"c", b"d").wait() is None
         assert await cluster[1].write(b"e").wait() is None
-        assert await cluster[1].replicas.delete_records("orders", 0, 4, WAIT_MS) == 4
+        assert await deleted(cluster[1].replicas, "orders", 4, WAIT_MS) == 4
         await cluster[2].start()
         await cluster.until(lambda: cluster[2].partition.log.end_offset == 5)
         assert cluster[2].partition.log.start_offset == 4
@@ -207,7 +208,7 @@ def test_a_new_replica_of_a_log_that_starts_within_a_batch_has_that_batch() -> N
         await cluster.decide(led_by(1, 1))
         assert await cluster[1].write(b"a", b"b").wait() is None
         assert await cluster[1].write(b"c", b"d", b"e").wait() is None
-        assert await cluster[1].replicas.delete_records("orders", 0, 3, WAIT_MS) == 3
+        assert await deleted(cluster[1].replicas, "orders", 3, WAIT_MS) == 3
         state = cluster.nodes[0].state
         await cluster.decide(type(state)(1, 0, (1,), (1, 2), adding=(2,)))
         await cluster.until(lambda: cluster.nodes[0].state.isr == (1, 2))
@@ -216,41 +217,6 @@ def test_a_new_replica_of_a_log_that_starts_within_a_batch_has_that_batch() -> N
         await cluster.until_same(1, 2)
 
     run(2, use)
-
-
-def test_what_is_deleted_at_the_leader_is_deleted_everywhere() -> None:
-    async def use(cluster: Cluster) -> None:
-        await cluster.decide(led_by(1, 1, 2))
-        assert await cluster[1].write(b"a", b"b").wait() is None
-        assert await cluster[1].write(b"c").wait() is None
-        assert await cluster[1].replicas.delete_records("orders", 0, 2, WAIT_MS) == 2
-        assert cluster[2].partition.log.start_offset == 2
-        cluster[2].cut_off(1)
-        refused = await cluster[1].replicas.delete_records("orders", 0, 3, 1)
-        assert isinstance(refused, Refused) and refused.problem is Problem.REQUEST_TIMED_OUT
-
-    run(2, use)
-
-
-def test_a_second_deletion_is_not_missed_while_a_follower_writes_down_the_first() -> None:
-    async def use(cluster: Cluster) -> None:
-        await cluster.decide(led_by(1, 1, 2))
-        for value in (b"a", b"b", b"c"):
-            assert await cluster[1].write(value).wait() is None
-        await cluster.until(lambda: cluster[2].partition.high_watermark == 3)
-        disk = cluster[2].disk
-        disk.syncs_may_run.clear()
-        first = asyncio.create_task(cluster[1].replicas.delete_records("orders", 0, 1, WAIT_MS))
-        await cluster.until(lambda: any("start-offset" in path for path in disk.being_synced))
-        second = asyncio.create_task(cluster[1].replicas.delete_records("orders", 0, 2, WAIT_MS))
-        await cluster.until(lambda: cluster[1].partition.log.start_offset == 2)
-        assert await cluster[1].write(b"d").wait() is None
-        # It has heard of the second with this, and will not be told again.
-        await cluster.until(lambda: cluster[2].partition.high_watermark == 4)
-        disk.syncs_may_run.set()
-        assert await first in (1, 2) and await second == 2
-
-    run(2, use, OS)
 
 
 def test_a_partition_that_is_new_to_a_fetcher_does_not_wait_as_long_as_the_others_do() -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 import pytest
 from tests.disk.power import PowerCutDisk
-from tests.replication.world import DATA, WAIT_S, topic_id, values_in, world
+from tests.replication.world import DATA, WAIT_S, deleted, topic_id, values_in, world
 from tests.storage.batches import NOW_MS
 
 from penstock.config.log import LogSettings
@@ -264,7 +264,7 @@ def test_the_start_of_a_log_does_not_move_when_another_has_begun_to_lead_it_mean
                 node.write(partition, b"a")
             await node.flusher.drained([partition])
             node.disk.syncs_may_run.clear()
-            deleting = asyncio.create_task(node.replicas.delete_records("orders", 0, 3))
+            deleting = asyncio.create_task(deleted(node.replicas, "orders", 3))
             while not node.disk.being_synced:
                 await asyncio.sleep(0)
             node.replicas.roles.close(partition)

@@ -23,6 +23,7 @@ from penstock.errors import Refused
 from penstock.replication.flusher import Flusher
 from penstock.replication.local_logs import LocalLogs
 from penstock.replication.partition import Partition
+from penstock.replication.record_deletion import Wanted
 from penstock.replication.replicas import Replicas
 from penstock.replication.roles import Roles
 from penstock.storage.directories import PartitionDirectories
@@ -102,3 +103,9 @@ def values_in(partition: Partition, start: int = 0) -> list[bytes]:
         found += [bytes(record.value or b"") for record in records_of(batch, limit_bytes=2**20)]
         position += header.size
     return found
+
+
+async def deleted(replicas: Replicas, topic: str, before_offset: int, timeout_ms: int = 0) -> int | Refused:
+    """From its first partition."""
+    (outcome,) = await replicas.deletion.delete([Wanted(topic, 0, before_offset)], timeout_ms)
+    return outcome

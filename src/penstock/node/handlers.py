@@ -175,7 +175,7 @@ def _administration(parts: Parts, settings: Settings) -> Sequence[Handler]:
         CreateTopics(topics, topic_configs),
         DeleteTopics(image, topics),
         CreatePartitions(topics),
-        DeleteRecords(replicas),
+        DeleteRecords(replicas.deletion),
         DescribeConfigs(resources),
         AlterConfigs(resources),
         IncrementalAlterConfigs(resources),

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
-from penstock.clock import Clock, sleep
-from penstock.cluster.core.image import INTERNAL_TOPICS, TopicImage
+from penstock.clock import Clock
+from penstock.cluster.core.image import TopicImage
 from penstock.disk.interface import Space
 from penstock.errors import PenstockError, Problem, Refused
 from penstock.replication.flusher import Flusher
@@ -22,6 +22,7 @@ from penstock.replication.key_checks import KeyChecks
 from penstock.replication.local_logs import LocalLogs
 from penstock.replication.overtaking import Overtaking, check_start
 from penstock.replication.partition import NOT_LEADING, Partition
+from penstock.replication.record_deletion import RecordDeletion
 from penstock.replication.roles import Roles
 from penstock.replication.waiters import HANDING_OVER
 from penstock.storage.log import Appended
@@ -36,8 +37,6 @@ _BUSY = Refused(
     "again",
 )
 _TOO_FEW_REPLICAS = Refused(Problem.NOT_ENOUGH_REPLICAS, "fewer replicas than min.insync.replicas are in sync")
-# Followers say with each fetch where their logs start.
-_LOOK_AGAIN_MS = 20
 # Of partitions whose replicas are on other brokers.
 _ELSEWHERE = Refused(Problem.NOT_LEADER, "this broker has no replica of the partition")
 
@@ -60,6 +59,7 @@ class Replicas:
         self._key_checks = KeyChecks()
         self.overtaking = Overtaking()
         self.giving_way = GivingWay(self._all, clock)
+        self.deletion = RecordDeletion(self.leader, pool, clock)
         # When an append last failed for want of space.
         self.disk_full_ms: int | None = None
         # At the end: all that was taken is on disk.
@@ -255,30 +255,6 @@ class Replicas:
 
     # Administration
 
-    async def delete_records(self, topic: str, index: int, before_offset: int, timeout_ms: int = 0) -> int | Refused:
-        """The start offset that all live replicas have at least reached; -1 stands for the high watermark."""
-        partition = self.leader(topic, index)
-        if isinstance(partition, Refused):
-            return partition
-        if topic in INTERNAL_TOPICS:
-            return Refused(Problem.INVALID_TOPIC_NAME, f"{topic} is internal: only the broker deletes from it")
-        if "delete" not in partition.log.settings.cleanup_policy:
-            text = f"{topic} is compacted: delete a key by writing null for it, or add delete to its cleanup.policy"
-            return Refused(Problem.POLICY_VIOLATION, text)
-        wanted = partition.high_watermark if before_offset == -1 else before_offset
-        if not 0 <= wanted <= partition.high_watermark:
-            text = f"offset {wanted} is not between 0 and the high watermark {partition.high_watermark}"
-            return Refused(Problem.OFFSET_OUT_OF_RANGE, text)
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._pool, partition.log.write_start, wanted)
-        except PenstockError as error:
-            return Refused.by(error)
-        if partition.leadership is None:
-            # The next leader may be about to take back what is below it.
-            return NOT_LEADING
-        partition.log.move_start(wanted)
-        return await _deleted_everywhere(partition, wanted, self._clock, timeout_ms)
-
     @property
     def directory(self) -> str:
         return self.logs.path
@@ -332,14 +308,3 @@ def epoch_problem(partition: Partition, current_leader_epoch: int) -> Refused | 
 
 def _is_open(row: Partition | Refused) -> bool:
     return isinstance(row, Partition)
-
-
-async def _deleted_everywhere(partition: Partition, wanted: int, clock: Clock, timeout_ms: int) -> int | Refused:
-    deadline_ms = clock.now_ms() + timeout_ms
-    while (leadership := partition.leadership) is not None:
-        if (low_watermark := leadership.low_watermark()) >= wanted:
-            return low_watermark
-        if clock.now_ms() >= deadline_ms:
-            return Refused(Problem.REQUEST_TIMED_OUT, "followers have not deleted it yet; they will")
-        await sleep(clock, _LOOK_AGAIN_MS)
-    return NOT_LEADING

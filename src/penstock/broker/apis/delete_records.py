@@ -14,7 +14,7 @@ from penstock.broker.api import NO_THROTTLE, Api, Caller, milliseconds
 from penstock.broker.error_codes import NONE, code_of
 from penstock.errors import Refused
 from penstock.later import Later, awaiting
-from penstock.replication.replicas import Replicas
+from penstock.replication.record_deletion import RecordDeletion, Wanted
 
 
 class DeleteRecords:
@@ -22,23 +22,29 @@ class DeleteRecords:
 
     api = Api(key=21, versions=(0, 2))
 
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
+    def __init__(self, deletion: RecordDeletion) -> None:
+        self._deletion = deletion
 
     def start(self, request: DeleteRecordsRequest, caller: Caller) -> Later[DeleteRecordsResponse]:
         return awaiting(self._delete_all(request))
 
     async def _delete_all(self, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-        topics = []
-        for topic in request.topics:
-            rows = [await self._delete(topic.name, row, milliseconds(request.timeout)) for row in topic.partitions]
-            topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=tuple(rows)))
-        return DeleteRecordsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics))
-
-    async def _delete(self, topic: str, row: DeleteRecordsPartition, timeout_ms: int) -> DeleteRecordsPartitionResult:
-        start_offset = await self._replicas.delete_records(topic, row.partition_index, row.offset, timeout_ms)
-        return DeleteRecordsPartitionResult(
-            partition_index=row.partition_index,
-            low_watermark=i64(-1 if isinstance(start_offset, Refused) else start_offset),
-            error_code=code_of(start_offset) if isinstance(start_offset, Refused) else NONE,
+        wanted = [
+            Wanted(topic.name, row.partition_index, row.offset) for topic in request.topics for row in topic.partitions
+        ]
+        deleted = iter(await self._deletion.delete(wanted, milliseconds(request.timeout)))
+        topics = tuple(
+            DeleteRecordsTopicResult(
+                name=topic.name, partitions=tuple(_result(row, next(deleted)) for row in topic.partitions)
+            )
+            for topic in request.topics
         )
+        return DeleteRecordsResponse(throttle_time=NO_THROTTLE, topics=topics)
+
+
+def _result(row: DeleteRecordsPartition, deleted: int | Refused) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=row.partition_index,
+        low_watermark=i64(-1 if isinstance(deleted, Refused) else deleted),
+        error_code=code_of(deleted) if isinstance(deleted, Refused) else NONE,
+    )
