@@ -6,17 +6,19 @@ import crc32c
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.disk.faults import FaultyDisk
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, append, batch_of
 
 from penstock.config.log import LogSettings
+from penstock.disk.interface import Disk
 from penstock.storage.log import Log
 from penstock.wire.records import Record, build_batch
 
 DIRECTORY = "/data/p"
 
 
-def opened(disk: PowerCutDisk, **settings: object) -> Log:
+def opened(disk: Disk, **settings: object) -> Log:
     chosen = LogSettings(segment_bytes=1024, index_interval_bytes=200, **settings)  # type: ignore[arg-type]
     return Log.open(disk, DIRECTORY, chosen, now_ms=NOW_MS)
 
@@ -72,3 +74,16 @@ def test_an_empty_log_has_no_times() -> None:
     log = opened(PowerCutDisk())
     assert log.offset_for_timestamp(0) is None
     assert log.max_timestamp() is None
+
+
+def test_the_newest_is_found_without_a_look_at_what_is_older() -> None:
+    disk = FaultyDisk(PowerCutDisk())
+    log = opened(disk)
+    append(log, batch_of(b"deleted", timestamp_ms=NOW_MS + 9))
+    for number in range(200):
+        append(log, batch_of(b"v" * 100, timestamp_ms=NOW_MS - 200 + number))
+    log.delete_records(1)
+    before = disk.count("read", ".log")
+    assert log.max_timestamp() == (200, NOW_MS - 1, 0)
+    assert len(log.segments) > 20
+    assert disk.count("read", ".log") - before < 30

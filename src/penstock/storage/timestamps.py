@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from penstock.errors import PenstockError
@@ -46,15 +47,21 @@ def newest(segments: Sequence[Segment], start_offset: int, interval_bytes: int) 
     found = first_at_or_after(living, timestamp_ms, start_offset, interval_bytes)
     if found is not None:
         return found
-    # Only records below the start were that new: look at all that are left.
-    left = (
-        record
-        for segment in living
-        for position, header in segment.batches(0)
-        if header.next_offset > start_offset
-        for record in _records_in(segment, position, header, start_offset)
-    )
-    return max(left, key=lambda record: (record.timestamp_ms, -record.offset), default=None)
+    # Only records below the start were that new, or some that compaction took: of the others no more than may be newer
+    # than what is found already.
+    for segment in sorted(living, key=lambda segment: segment.max_timestamp_ms, reverse=True):
+        if found is not None and segment.max_timestamp_ms < found.timestamp_ms:
+            break
+        for position, header in segment.batches(0):
+            is_old = found is not None and header.max_timestamp < found.timestamp_ms
+            if header.next_offset > start_offset and not is_old:
+                records = _records_in(segment, position, header, start_offset)
+                found = max(chain(records, [found] if found is not None else []), key=_newness, default=None)
+    return found
+
+
+def _newness(record: TimestampedOffset) -> tuple[int, int]:
+    return record.timestamp_ms, -record.offset
 
 
 def _records_in(segment: Segment, position: int, header: BatchHeader, start_offset: int) -> Iterator[TimestampedOffset]:
