@@ -99,12 +99,20 @@ class PenstockError(Exception):
         self.problem = problem
 
 
+# Some texts repeat what a client sent, and no string of an answer may have more than 32 KiB.
+LONGEST_TEXT = 2048
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A refusal as a value."""
 
     problem: Problem
     text: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.text) > LONGEST_TEXT:
+            object.__setattr__(self, "text", self.text[: LONGEST_TEXT - 1] + "…")
 
     @classmethod
     def by(cls, error: PenstockError) -> Refused:

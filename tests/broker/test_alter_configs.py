@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.incremental_alter_configs.v0 import request as v0
 from kio.schema.incremental_alter_configs.v1.request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -136,6 +137,17 @@ def test_a_brokers_throttle_is_changed_while_it_runs_and_is_there_after_a_restar
         assert alter(connection, GETS, None, DELETE) == 0
         now = described(connection, own, BROKER)
         assert (now[GETS], now[GIVES]) == ((UNLIMITED, SET_BY_NOBODY), ("30000000", SET_WHILE_IT_RUNS))
+
+
+def test_a_refusal_of_something_long_is_short_enough_for_every_version() -> None:
+    long = v0.AlterableConfig(name="retention.ms", config_operation=SET, value="x" * (2**15 - 1))
+    resource = v0.AlterConfigsResource(resource_type=TOPIC, resource_name="orders", configs=(long,))
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        assert connection.ask(requests.create_topic("orders")).topics[0].error_code == 0
+        asked = v0.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+        (row,) = connection.ask(asked).responses
+        assert row.error_code == INVALID_CONFIG
+        assert "retention.ms" in row.error_message and len(row.error_message) < 10_000
 
 
 def test_a_broker_with_thousands_of_digits_is_none() -> None:
