@@ -169,3 +169,14 @@ def test_replicas_that_a_limit_concerns_are_added_and_taken_away_as_kafkas_tools
             (row,) = connection.ask(setting("orders", NAMED, value, TOPIC, operation)).responses
             assert row.error_code == 0, row.error_message
             assert described(connection, "orders")[NAMED][0] == after
+
+
+def test_a_list_does_not_grow_beyond_what_an_answer_can_hold() -> None:
+    with node() as server, RawConnection(server.bootstrap) as connection:
+        assert connection.ask(requests.create_topic("orders")).topics[0].error_code == 0
+        codes = []
+        for broker in range(3):
+            more = ",".join(f"{partition}:{broker}" for partition in range(2000))
+            codes.append(connection.ask(setting("orders", NAMED, more, operation=APPEND)).responses[0].error_code)
+        assert codes == [0, 0, INVALID_CONFIG]
+        assert described(connection, "orders")[NAMED][0].count(",") == 3999

@@ -21,6 +21,7 @@ from penstock.broker.config_rows import LIST_SETTINGS
 from penstock.cluster.topics import ConfigChange
 from penstock.errors import Problem, Refused
 from penstock.later import Later, awaiting
+from penstock.wire.bounds import MAX_STRING_BYTES
 
 
 class Operation(IntEnum):
@@ -64,7 +65,11 @@ def changed(current: Mapping[str, str], changes: tuple[AlterableConfig, ...]) ->
             case Operation.SET:
                 wanted[change.name] = change.value
             case Operation.APPEND | Operation.SUBTRACT if change.name in LIST_SETTINGS:
-                wanted[change.name] = _changed_list(wanted, change, change.value)
+                changed_list = _changed_list(wanted, change, change.value)
+                if len(changed_list.encode()) > MAX_STRING_BYTES:
+                    text = f"{change.name} would have more than {MAX_STRING_BYTES} bytes, and no client could read it"
+                    return Refused(Problem.INVALID_CONFIG, text)
+                wanted[change.name] = changed_list
             case Operation.APPEND | Operation.SUBTRACT:
                 return Refused(Problem.INVALID_CONFIG, f"{change.name} is not a list: set it as a whole")
             case unknown:
@@ -73,8 +78,9 @@ def changed(current: Mapping[str, str], changes: tuple[AlterableConfig, ...]) ->
 
 
 def _changed_list(config: Mapping[str, str], change: AlterableConfig, value: str) -> str:
-    items = [item for item in config.get(change.name, LIST_SETTINGS[change.name]).split(",") if item]
-    named = [item.strip() for item in value.split(",")]
+    # Each once, and in order; there may be thousands.
+    items = dict.fromkeys(item for item in config.get(change.name, LIST_SETTINGS[change.name]).split(",") if item)
+    named = dict.fromkeys(item.strip() for item in value.split(","))
     if Operation(change.config_operation) is Operation.APPEND:
-        return ",".join(items + [item for item in named if item not in items])
+        return ",".join({**items, **named})
     return ",".join(item for item in items if item not in named)
