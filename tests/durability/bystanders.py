@@ -35,9 +35,13 @@ class _Bystander:
     def close(self) -> None:
         """Called in the thread, at the end."""
 
+    def tell_to_stop(self) -> None:
+        """Whatever has become of it: as long as its thread runs, the process does."""
+        self._stopping.set()
+
     def stop(self) -> None:
         """Raises what went wrong meanwhile."""
-        self._stopping.set()
+        self.tell_to_stop()
         self._running.result()
         self._thread.shutdown()
 

@@ -93,7 +93,15 @@ def test_three_hundred_power_cuts(tmp_path: Path, record_property: Callable[[str
 
 
 def nothing_promised_is_lost(cuts: int, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    with ExitStack() as at_the_end:
+        _nothing_promised_is_lost(cuts, tmp_path, record_property, at_the_end)
+
+
+def _nothing_promised_is_lost(
+    cuts: int, tmp_path: Path, record_property: Callable[[str, object], None], at_the_end: ExitStack
+) -> None:
     powered = PoweredNode(tmp_path, Random(scale.seed()))
+    at_the_end.callback(powered.stop)
     powered.start()
     clients.create_topic(powered.bootstrap, TOPIC, PARTITIONS)
     powered.stop()
@@ -101,6 +109,8 @@ def nothing_promised_is_lost(cuts: int, tmp_path: Path, record_property: Callabl
     reader = Reader(powered.bootstrap, TOPIC, PARTITIONS)
     committer = Committer(powered.bootstrap, "billing", TOPIC)
     creator = Creator(powered.bootstrap)
+    for bystander in (reader, committer, creator):
+        at_the_end.callback(bystander.tell_to_stop)
     served = sum(powered.live_until_a_cut(load) for _ in range(cuts))
     powered.start()
     load.stop()
