@@ -39,17 +39,7 @@ def test_what_was_written_but_not_answered_is_there_once_when_another_partition_
     times_out = TimedOut()
     link = Link(times_out.fate)
     with node({"advertised.listener": link.address}) as server, link.leading_to(server.bootstrap):
-        admin = AdminClient({"bootstrap.servers": link.address})
-        admin.create_topics([NewTopic("orders", 2)])["orders"].result(WAIT_S)
-        producer = Producer(
-            {
-                "bootstrap.servers": link.address,
-                "enable.idempotence": True,
-                "linger.ms": 0,
-                "batch.num.messages": 1,
-                "retry.backoff.ms": 20,
-            }
-        )
+        producer = _producer_of_orders(link.address)
         for partition in (WRITTEN, LOST):
             producer.produce("orders", b"first", partition=partition)
         assert producer.flush(WAIT_S) == 0
@@ -75,21 +65,26 @@ def test_a_producers_first_batch_that_came_before_the_broker_led_is_there_before
 
     link = Link(fate)
     with node({"advertised.listener": link.address}) as server, link.leading_to(server.bootstrap):
-        admin = AdminClient({"bootstrap.servers": link.address})
-        admin.create_topics([NewTopic("orders", 2)])["orders"].result(WAIT_S)
-        producer = Producer(
-            {
-                "bootstrap.servers": link.address,
-                "enable.idempotence": True,
-                "linger.ms": 0,
-                "batch.num.messages": 1,
-                "retry.backoff.ms": 20,
-            }
-        )
+        producer = _producer_of_orders(link.address)
         for value in (b"first", b"second", b"third"):
             producer.produce("orders", value, partition=WRITTEN)
         assert producer.flush(WAIT_S) == 0
         assert _values(link.address)[WRITTEN] == [b"first", b"second", b"third"]
+
+
+def _producer_of_orders(bootstrap: str) -> Producer:
+    """Every message is a batch."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic("orders", 2)])["orders"].result(WAIT_S)
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 0,
+            "batch.num.messages": 1,
+            "retry.backoff.ms": 20,
+        }
+    )
 
 
 def _values(bootstrap: str) -> dict[int, list[bytes]]:

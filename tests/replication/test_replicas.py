@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from functools import cache
+from functools import cache, partial
 from uuid import UUID
 
 import msgspec
@@ -18,7 +18,8 @@ from penstock.later import Later
 from penstock.replication.housekeeping import RETENTION_MS, SWEEP_MS, Housekeeping
 from penstock.replication.key_checks import MAX_COMPACTED_ELEMENTS
 from penstock.replication.overtaking import MOST_PRODUCERS, NEW_FOR_MS, PATIENCE_MS
-from penstock.replication.partition import Committed
+from penstock.replication.partition import Committed, Partition
+from penstock.replication.replicas import Replicas
 from penstock.storage.directories import PartitionDirectories
 from penstock.storage.log import Appended
 from penstock.units import HOUR_MS
@@ -199,17 +200,20 @@ def test_a_first_batch_that_too_few_replicas_refused_is_not_overtaken() -> None:
     asyncio.run(life())
 
 
+def sent(replicas: Replicas, partition: Partition, sequence: int, producer_id: int = 7) -> Problem | None:
+    """What became of a batch of an idempotent producer."""
+    record = Record(0, 0, None, b"x")
+    batch = build_batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+    result = replicas.append(partition, memoryview(batch))
+    return result.problem if isinstance(result, Refused) else None
+
+
 def test_a_batch_that_overtakes_is_to_be_sent_again_before_its_producer_is_told_of_a_gap() -> None:
     async def life() -> None:
         async with world(PowerCutDisk()) as node:
             partition = await node.partition(config={"message.timestamp.type": "LogAppendTime"})
 
-            def send(sequence: int, producer_id: int = 7) -> Problem | None:
-                record = Record(0, 0, None, b"x")
-                batch = build_batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
-                result = node.replicas.append(partition, memoryview(batch))
-                return result.problem if isinstance(result, Refused) else None
-
+            send = partial(sent, node.replicas, partition)
             assert send(0) is None
             for expected in (1, 2):
                 assert send(expected + 1) is Problem.EARLIER_BATCH_MISSING
@@ -232,12 +236,7 @@ def test_a_first_batch_that_came_before_the_broker_led_is_not_overtaken() -> Non
         async with world(PowerCutDisk()) as node:
             partition = await node.partition(config={"message.timestamp.type": "LogAppendTime"})
 
-            def send(sequence: int, producer_id: int = 7) -> Problem | None:
-                record = Record(0, 0, None, b"x")
-                batch = build_batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
-                result = node.replicas.append(partition, memoryview(batch))
-                return result.problem if isinstance(result, Refused) else None
-
+            send = partial(sent, node.replicas, partition)
             node.clock.advance(NEW_FOR_MS)
             assert send(17, producer_id=1) is None, "it has expired, say"
             node.replicas.roles.close(partition)

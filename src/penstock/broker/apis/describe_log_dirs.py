@@ -18,6 +18,9 @@ from penstock.broker.api import NO_THROTTLE, Api, Caller
 from penstock.broker.error_codes import NONE
 from penstock.replication.replicas import Replicas
 
+# Stands for all partitions of a topic.
+_ALL = -1
+
 
 class DescribeLogDirs:
     """Null topics mean all; so do a topic's empty partitions, as Kafka's own tools send them."""
@@ -53,9 +56,6 @@ class DescribeLogDirs:
             usable_bytes=i64(space.free_bytes),
         )
         return DescribeLogDirsResponse(throttle_time=NO_THROTTLE, error_code=NONE, results=(result,))
-
-
-_ALL = -1
 
 
 def _wanted(topics: Iterable[DescribableLogDirTopic]) -> dict[str, set[int]]:
