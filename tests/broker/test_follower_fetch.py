@@ -15,7 +15,7 @@ from penstock.later import Later
 from penstock.replication.partition import Partition
 from penstock.units import MIB
 from penstock.wire.fetch import FetchRequest, PartitionFetch, TopicFetch
-from penstock.wire.fetch_response import FetchResponse
+from penstock.wire.fetched import FetchResponse
 
 FOLLOWER = 2
 # Longer than the test lasts.

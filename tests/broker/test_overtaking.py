@@ -9,7 +9,8 @@ from tests.broker.link import PRODUCE, Fate, Frame, Link
 
 from penstock.testing import node
 from penstock.wire.produce import read_produce_request
-from penstock.wire.produce_response import PartitionProduced, ProduceResponse, TopicProduced, pack_produce_response
+from penstock.wire.produce_response import pack_produce_response
+from penstock.wire.produced import PartitionProduced, ProduceResponse, TopicProduced
 
 WAIT_S = 20
 WRITTEN, LOST = 0, 1

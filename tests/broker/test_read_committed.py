@@ -34,7 +34,7 @@ from penstock.telemetry.usage import Usage
 from penstock.units import DAY_MS, MIB, SECOND_MS
 from penstock.wire.batch import read_header
 from penstock.wire.fetch import CONSUMER, READ_COMMITTED, FetchRequest, PartitionFetch, TopicFetch
-from penstock.wire.fetch_response import AbortedTransaction, FetchResponse, PartitionFetched
+from penstock.wire.fetched import AbortedTransaction, FetchResponse, PartitionFetched
 
 READ_UNCOMMITTED = 0
 OS = {"flush.policy": "os"}

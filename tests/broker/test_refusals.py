@@ -13,8 +13,8 @@ from kio.static.primitive import i32
 
 from penstock.broker.api import NO_THROTTLE
 from penstock.broker.refusals import note_errors
-from penstock.wire.fetch_response import FetchResponse, PartitionFetched, TopicFetched
-from penstock.wire.produce_response import PartitionProduced, ProduceResponse, TopicProduced
+from penstock.wire.fetched import FetchResponse, PartitionFetched, TopicFetched
+from penstock.wire.produced import PartitionProduced, ProduceResponse, TopicProduced
 
 NONE, CORRUPT, LOADING = ErrorCode.none, ErrorCode.corrupt_message, ErrorCode.coordinator_load_in_progress
 UNKNOWN = ErrorCode.unknown_topic_or_partition

@@ -31,14 +31,8 @@ from penstock.cluster.core.messages import (
 from penstock.cluster.core.operator_messages import decode_request
 from penstock.errors import PenstockError
 from penstock.wire.fetch_answer import read_fetch_answer
-from penstock.wire.fetch_response import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchResponse,
-    PartitionFetched,
-    TopicFetched,
-    pack_fetch_response,
-)
+from penstock.wire.fetch_response import pack_fetch_response
+from penstock.wire.fetched import AbortedTransaction, EpochEndOffset, FetchResponse, PartitionFetched, TopicFetched
 from penstock.wire.leaders import LeaderIdAndEpoch
 from penstock.wire.malformed import Malformed
 from penstock.wire.query_messages import Abort, Attempt, Commit, Open

@@ -26,7 +26,8 @@ from penstock.wire.bounds import ElementBudget
 from penstock.wire.fetch import FetchRequest, read_fetch_request
 from penstock.wire.framing import FrameLimits, read_request_header
 from penstock.wire.malformed import Malformed
-from penstock.wire.produce import OneBatch, ProduceRequest, read_produce_request
+from penstock.wire.produce import read_produce_request
+from penstock.wire.produce_request import OneBatch, ProduceRequest
 from penstock.wire.reading import reader_for
 from penstock.wire.records import records_of
 from penstock.wire.schemas import FETCH, PRODUCE, has_schema, request_class, request_header_version

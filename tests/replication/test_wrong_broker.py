@@ -19,8 +19,8 @@ from penstock.rpc.peers import Peers, Purpose
 from penstock.telemetry.usage import Usage
 from penstock.wire.fetch import CONSUMER, FetchRequest, PartitionFetch, TopicFetch
 from penstock.wire.fetch_answer import FetchAnswer
-from penstock.wire.produce import OneBatch
-from penstock.wire.produce_response import ProduceResponse
+from penstock.wire.produce_request import OneBatch
+from penstock.wire.produced import ProduceResponse
 from penstock.wire.records import Record, build_batch
 
 EAST, WEST = "east", "west"

@@ -24,7 +24,8 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i16, i32, i32Timedelta
 
 from penstock.wire.bounds import ElementBudget
-from penstock.wire.fetch_response import FetchResponse, PartitionFetched, TopicFetched, pack_fetch_response
+from penstock.wire.fetch_response import pack_fetch_response
+from penstock.wire.fetched import FetchResponse, PartitionFetched, TopicFetched
 from penstock.wire.framing import read_request_header
 from penstock.wire.reading import reader_for
 from penstock.wire.schemas import API_VERSIONS, FETCH, request_class, response_class, response_header_version

@@ -40,7 +40,7 @@ from penstock.spark.core.offset_range import OffsetRange
 from penstock.spark.core.source_options import stream_options
 from penstock.spark.range_reader import RangeReader
 from penstock.spark.stream_reader import StreamReader
-from penstock.wire.fetch_response import FetchResponse
+from penstock.wire.fetched import FetchResponse
 from penstock.wire.records import Record, build_batch
 from penstock.wire.schemas import FETCH
 

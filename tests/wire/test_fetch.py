@@ -13,14 +13,14 @@ from kio.schema.errors import ErrorCode
 from tests.wire.messages import kio_bytes, kio_message, messages
 
 from penstock.wire.fetch import UNKNOWN_HIGH_WATERMARK, read_fetch_request
-from penstock.wire.fetch_response import (
+from penstock.wire.fetch_response import pack_fetch_response
+from penstock.wire.fetched import (
     AbortedTransaction,
     EpochEndOffset,
     FetchResponse,
     PartitionFetched,
     SnapshotId,
     TopicFetched,
-    pack_fetch_response,
 )
 from penstock.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from penstock.wire.malformed import Malformed

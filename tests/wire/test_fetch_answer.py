@@ -14,14 +14,14 @@ from kio.schema.errors import ErrorCode
 from tests.wire.messages import kio_bytes, messages
 
 from penstock.wire.fetch_answer import FetchAnswer, PartitionAnswer, read_fetch_answer
-from penstock.wire.fetch_response import (
+from penstock.wire.fetch_response import pack_fetch_response
+from penstock.wire.fetched import (
     AbortedTransaction,
     EpochEndOffset,
     FetchResponse,
     PartitionFetched,
     SnapshotId,
     TopicFetched,
-    pack_fetch_response,
 )
 from penstock.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from penstock.wire.malformed import Malformed

@@ -18,7 +18,8 @@ from penstock.wire.bounds import MAX_ELEMENTS, MAX_REQUEST_BYTES, MAX_STRING_BYT
 from penstock.wire.fetch import read_fetch_request
 from penstock.wire.malformed import Malformed
 from penstock.wire.produce import MAX_PRODUCE_ELEMENTS, read_produce_request
-from penstock.wire.produce_response import PartitionProduced, ProduceResponse, TopicProduced, pack_produce_response
+from penstock.wire.produce_response import pack_produce_response
+from penstock.wire.produced import PartitionProduced, ProduceResponse, TopicProduced
 from penstock.wire.schemas import FETCH, PRODUCE, request_class
 from penstock.wire.shapes import FieldShape, shape_of
 from penstock.wire.versions import decode

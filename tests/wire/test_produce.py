@@ -15,15 +15,8 @@ from tests.wire.messages import kio_bytes, kio_message, messages
 from penstock.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from penstock.wire.malformed import Malformed
 from penstock.wire.produce import read_produce_request
-from penstock.wire.produce_response import (
-    OneProduced,
-    PartitionProduced,
-    Produced,
-    ProduceResponse,
-    RecordError,
-    TopicProduced,
-    pack_produce_response,
-)
+from penstock.wire.produce_response import pack_produce_response
+from penstock.wire.produced import OneProduced, PartitionProduced, Produced, ProduceResponse, RecordError, TopicProduced
 from penstock.wire.schemas import PRODUCE, request_class, response_class
 
 VERSIONS = range(3, 14)

@@ -16,7 +16,7 @@ from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.log import Slice
 from penstock.units import KIB
 from penstock.wire.batch import LENGTH_OVERHEAD, read_header
-from penstock.wire.fetch_response import AbortedTransaction
+from penstock.wire.fetched import AbortedTransaction
 
 # Less than this from one segment: compaction may have left only empty batches there, and a client that gets nothing
 # but those for an answer takes its limits for too small. So the next segment's are added.

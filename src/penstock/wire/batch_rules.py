@@ -45,11 +45,12 @@ def check_timestamp(header: BatchHeader, now_ms: int, before_max_ms: int, after_
     """CreateTime only; -1 means that the producer gave none."""
     newest = header.max_timestamp
     if newest < 0 and newest != -1:
-        raise PenstockError(Problem.INVALID_TIMESTAMP, f"timestamp {newest} is negative")
+        raise PenstockError(Problem.INVALID_TIMESTAMP, f"timestamp {newest:d} is negative")
     if newest - now_ms > after_max_ms or (newest >= 0 and now_ms - newest > before_max_ms):
         raise PenstockError(
             Problem.INVALID_TIMESTAMP,
-            f"timestamp {newest} is too far from the broker's {now_ms}: see message.timestamp.before.max.ms "
+            # `:d`, because mypyc forgets to free the number else if it is larger than 2**62.
+            f"timestamp {newest:d} is too far from the broker's {now_ms}: see message.timestamp.before.max.ms "
             "and message.timestamp.after.max.ms of the topic",
         )
 

@@ -21,7 +21,7 @@ from penstock.wire.bounds import (
     skip_tagged_fields,
     uuid_of,
 )
-from penstock.wire.fetch_response import AbortedTransaction, EpochEndOffset
+from penstock.wire.fetched import AbortedTransaction, EpochEndOffset
 from penstock.wire.leaders import LeaderIdAndEpoch
 from penstock.wire.malformed import Malformed
 

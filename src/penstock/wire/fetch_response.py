@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import NamedTuple
-from uuid import UUID
 
-from kio.schema.errors import ErrorCode
-
-from penstock.wire.leaders import LeaderIdAndEpoch, NodeEndpoint, append_node_endpoints, append_tag, leader_bytes
+from penstock.wire.fetched import Buffer, FetchResponse, PartitionFetched
+from penstock.wire.leaders import append_node_endpoints, append_tag, leader_bytes
 from penstock.wire.schemas import FETCH, response_header_version
 from penstock.wire.writing import (
     append_compact_string,
@@ -18,8 +14,6 @@ from penstock.wire.writing import (
     finish_response,
     start_response,
 )
-
-Buffer = bytes | bytearray | memoryview
 
 _FIRST_WITH_LOG_START = 5
 _FIRST_WITH_SESSION = 7
@@ -40,50 +34,6 @@ _ABORTED_FLEXIBLE = struct.Struct(">qqx")
 _EPOCH_END = struct.Struct(">iqx")
 _SNAPSHOT = struct.Struct(">qix")
 _NO_UUID = bytes(16)
-
-
-class AbortedTransaction(NamedTuple):
-    producer_id: int
-    first_offset: int
-
-
-class EpochEndOffset(NamedTuple):
-    epoch: int
-    end_offset: int
-
-
-class SnapshotId(NamedTuple):
-    end_offset: int
-    epoch: int
-
-
-class PartitionFetched(NamedTuple):
-    partition_index: int
-    error_code: ErrorCode = ErrorCode.none
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    # None for readers of uncommitted records, who do not look at it.
-    aborted_transactions: Sequence[AbortedTransaction] | None = None
-    preferred_read_replica: int = -1
-    # Whole batches over one or more buffers of bytes. Null is never sent: some clients take it for an error.
-    records: Sequence[Buffer] = ()
-    diverging_epoch: EpochEndOffset | None = None
-    current_leader: LeaderIdAndEpoch | None = None
-    snapshot_id: SnapshotId | None = None
-
-
-class TopicFetched(NamedTuple):
-    name: str
-    topic_id: UUID | None
-    partitions: Sequence[PartitionFetched]
-
-
-class FetchResponse(NamedTuple):
-    topics: Sequence[TopicFetched]
-    error_code: ErrorCode = ErrorCode.none
-    session_id: int = 0
-    node_endpoints: Sequence[NodeEndpoint] = ()
 
 
 def pack_fetch_response(response: FetchResponse, version: int, correlation_id: int, throttle_ms: int) -> list[Buffer]:

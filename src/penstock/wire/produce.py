@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, overload
-from uuid import UUID
 
 from penstock.wire.bounds import (
     ElementBudget,
@@ -23,6 +20,7 @@ from penstock.wire.bounds import (
     uuid_of,
 )
 from penstock.wire.malformed import Malformed
+from penstock.wire.produce_request import NULL, OneBatch, PartitionRows, ProduceRequest, TopicProduce
 from penstock.wire.tuples import new_tuple
 
 _FIRST_TRANSACTIONAL = 3
@@ -37,78 +35,6 @@ MAX_PRODUCE_ELEMENTS = 20_000
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _INT32 = struct.Struct(">i")
 _UUID_BYTES = 16
-_NULL = -1
-
-
-class PartitionProduce(NamedTuple):
-    partition_index: int
-    # A view into the frame; None where the client sent null.
-    records: memoryview | None
-
-
-class PartitionRows(Sequence[PartitionProduce]):
-    """Rows that are made when they are looked at: a row with its view takes twenty times what is kept of it."""
-
-    __slots__ = ("_frame", "_places")
-
-    def __init__(self, frame: memoryview, places: array[int]) -> None:
-        self._frame = frame
-        # Three numbers for each: index, start, end; no end where the client sent null.
-        self._places = places
-
-    def __len__(self) -> int:
-        return len(self._places) // 3
-
-    @overload
-    def __getitem__(self, at: int) -> PartitionProduce: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[PartitionProduce]: ...
-
-    def __getitem__(self, at: int | slice) -> PartitionProduce | list[PartitionProduce]:
-        if isinstance(at, slice):
-            return [self[each] for each in range(len(self))[at]]
-        index, start, end = self._places[3 * range(len(self))[at] :][:3]
-        return PartitionProduce(index, self._frame[start:end] if end != _NULL else None)
-
-    def __iter__(self) -> Iterator[PartitionProduce]:
-        numbers = iter(self._places)
-        for index, start, end in zip(numbers, numbers, numbers, strict=True):
-            yield PartitionProduce(index, self._frame[start:end] if end != _NULL else None)
-
-
-class TopicProduce(NamedTuple):
-    """By name up to version 12, by id from 13."""
-
-    name: str
-    topic_id: UUID | None
-    partitions: Sequence[PartitionProduce]
-
-
-class ProduceRequest(NamedTuple):
-    transactional_id: str | None
-    acks: int
-    timeout_ms: int
-    topics: Sequence[TopicProduce]
-
-
-class OneBatch(NamedTuple):
-    """What most requests are: one batch, outside any transaction."""
-
-    acks: int
-    timeout_ms: int
-    name: str
-    topic_id: UUID | None
-    partition_index: int
-    records: memoryview
-
-    @property
-    def topics(self) -> Sequence[TopicProduce]:
-        return (TopicProduce(self.name, self.topic_id, (PartitionProduce(self.partition_index, self.records),)),)
-
-    @property
-    def transactional_id(self) -> None:
-        return None
 
 
 def read_produce_request(frame: memoryview, body_start: int, version: int) -> OneBatch | ProduceRequest:
@@ -215,7 +141,7 @@ def _read_partition(frame: memoryview, at: int, compact: bool, budget: ElementBu
         raise Malformed("ProduceRequest.topic_data.partition_data.index", "the bytes end before it") from None
     size, at = read_size(frame, at + 4, compact, where)
     if size < 0:
-        places.extend((index, at, _NULL))
+        places.extend((index, at, NULL))
     else:
         end = at + size
         if end > len(frame):

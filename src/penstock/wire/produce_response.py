@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 from uuid import UUID
 
-from kio.schema.errors import ErrorCode
-
-from penstock.wire.leaders import LeaderIdAndEpoch, NodeEndpoint, append_node_endpoints, append_tag, leader_bytes
+from penstock.wire.leaders import append_node_endpoints, append_tag, leader_bytes
+from penstock.wire.produced import OneProduced, PartitionProduced, Produced, ProduceResponse, TopicProduced
 from penstock.wire.schemas import PRODUCE, response_header_version
 from penstock.wire.writing import (
     append_compact_string,
@@ -35,58 +32,6 @@ _ROW_0 = struct.Struct(">ihq")
 _ROW_2 = struct.Struct(">ihqq")
 _ROW_5 = struct.Struct(">ihqqq")
 _UUID_BYTES = 16
-
-
-class RecordError(NamedTuple):
-    batch_index: int
-    message: str | None = None
-
-
-class PartitionProduced(NamedTuple):
-    partition_index: int
-    error_code: ErrorCode = ErrorCode.none
-    base_offset: int = -1
-    # -1 unless the topic has LogAppendTime.
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
-    record_errors: Sequence[RecordError] = ()
-    error_message: str | None = None
-    current_leader: LeaderIdAndEpoch | None = None
-
-
-class TopicProduced(NamedTuple):
-    name: str
-    topic_id: UUID | None
-    partitions: Sequence[PartitionProduced]
-
-
-class ProduceResponse(NamedTuple):
-    topics: Sequence[TopicProduced]
-    node_endpoints: Sequence[NodeEndpoint] = ()
-
-
-class OneProduced(NamedTuple):
-    """What most answers are: one batch is in its log, and that is all."""
-
-    name: str
-    topic_id: UUID | None
-    partition_index: int
-    base_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-
-    @property
-    def topics(self) -> Sequence[TopicProduced]:
-        name, topic_id, index, base_offset, append_time_ms, start_offset = self
-        row = PartitionProduced(index, ErrorCode.none, base_offset, append_time_ms, start_offset)
-        return (TopicProduced(name, topic_id, (row,)),)
-
-    @property
-    def node_endpoints(self) -> Sequence[NodeEndpoint]:
-        return ()
-
-
-Produced = OneProduced | ProduceResponse
 
 
 def pack_produce_response(response: Produced, version: int, correlation_id: int, throttle_ms: int) -> bytes | bytearray:

@@ -13,7 +13,7 @@ from penstock.errors import PenstockError
 from penstock.spark.core.record_batches import walk
 from penstock.wire.batch import stamp
 from penstock.wire.control import Marker, build_marker
-from penstock.wire.fetch_response import AbortedTransaction
+from penstock.wire.fetched import AbortedTransaction
 from penstock.wire.records import Record, build_batch
 
 

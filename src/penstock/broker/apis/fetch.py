@@ -18,6 +18,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import ClassVar
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -42,13 +44,8 @@ from penstock.replication.replicas import Replicas
 from penstock.storage.log import Slice
 from penstock.units import MIB
 from penstock.wire.fetch import CONSUMER, READ_COMMITTED, FetchRequest, read_fetch_request
-from penstock.wire.fetch_response import (
-    EpochEndOffset,
-    FetchResponse,
-    PartitionFetched,
-    TopicFetched,
-    pack_fetch_response,
-)
+from penstock.wire.fetch_response import pack_fetch_response
+from penstock.wire.fetched import EpochEndOffset, FetchResponse, PartitionFetched, TopicFetched
 from penstock.wire.leaders import LeaderIdAndEpoch
 
 # Kafka's fetch.max.bytes: the most that one answer holds, whatever the client asks for.
@@ -59,7 +56,7 @@ ENOUGH_BYTES = MIB
 
 
 class Fetch:
-    api = Api(key=1, versions=(4, 18), counts_topics=True)
+    api: ClassVar = Api(key=1, versions=(4, 18), counts_topics=True)
 
     def __init__(
         self,
@@ -159,14 +156,10 @@ class Fetch:
             stable=reader.reads_committed,
         )
 
-        def give_up() -> None:
-            wait.cancel()
-            answer.complete(FetchResponse([]))
-
         limits = reader.limits
         wait.arm(self._clock, request.max_wait_ms if limits is None else limits.wait_ms(request.max_wait_ms))
         # No request of this connection starts before this one is answered, so nobody else's callback is replaced.
-        caller.when_gone = give_up
+        caller.when_gone = partial(_give_up, caller, wait, answer)
         if reader.is_follower:
             # A broker sends one fetch at a time: when more comes, it has something new to fetch.
             caller.when_more = wait.hurry
@@ -234,6 +227,13 @@ class Fetch:
         wanted, code = row.wanted, code_of(refused)
         leader = self._leaders.beside(code, wanted.topic, wanted.topic_id, wanted.index)
         return PartitionFetched(wanted.index, code, row.high_watermark, -1, row.start_offset, current_leader=leader)
+
+
+def _give_up(caller: Caller, wait: FetchWait, answer: Later[FetchResponse]) -> None:
+    # No closure beside that of the answer: compiled ones share all that they hold, and that would be a circle.
+    caller.when_gone = caller.when_more = None
+    wait.cancel()
+    answer.complete(FetchResponse([]))
 
 
 def _in_turn(wanted: list[Wanted], served_last: tuple[str | UUID, int] | None) -> list[Wanted]:

@@ -13,7 +13,7 @@ for the coordinator (`replication/verification.py`); from version 12 on that add
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -31,16 +31,10 @@ from penstock.replication.verification import Transaction, Verification
 from penstock.replication.waiters import HANDING_OVER
 from penstock.storage.log import Appended
 from penstock.telemetry.usage import NO_TOPIC, ApiUsage
-from penstock.wire.produce import OneBatch, ProduceRequest, TopicProduce, read_produce_request
-from penstock.wire.produce_response import (
-    OneProduced,
-    PartitionProduced,
-    Produced,
-    ProduceResponse,
-    RecordError,
-    TopicProduced,
-    pack_produce_response,
-)
+from penstock.wire.produce import read_produce_request
+from penstock.wire.produce_request import OneBatch, ProduceRequest, TopicProduce
+from penstock.wire.produce_response import pack_produce_response
+from penstock.wire.produced import OneProduced, PartitionProduced, Produced, ProduceResponse, RecordError, TopicProduced
 from penstock.wire.tuples import new_tuple
 
 ACKS_ALL = -1
@@ -67,7 +61,7 @@ class InTransaction(NamedTuple):
 
 
 class Produce:
-    api = Api(key=0, versions=(0, 13), pipelined=True, counts_topics=True)
+    api: ClassVar = Api(key=0, versions=(0, 13), pipelined=True, counts_topics=True)
 
     def __init__(
         self,

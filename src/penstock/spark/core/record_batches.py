@@ -8,7 +8,7 @@ from typing import NamedTuple
 from penstock.errors import PenstockError, Problem
 from penstock.wire.batch import HEADER_BYTES, MAGIC, BatchHeader, read_header
 from penstock.wire.control import read_marker
-from penstock.wire.fetch_response import AbortedTransaction
+from penstock.wire.fetched import AbortedTransaction
 
 _MAGIC_AT = 16
 _LAST_OFFSET = 2**63 - 1
