@@ -22,7 +22,11 @@ endif
 
 setup: .venv/.installed
 
-.venv/.installed: pyproject.toml tools/setup.sh src/penstock/spark/_record_columns.pyx
+# What is compiled in place, and is run instead of its source as long as that is not compiled again.
+KERNELS := $(wildcard src/penstock/spark/*.pyx)
+COMPILED := $(shell sed -n 's|^ *"\(src/penstock/.*\.py\)",$$|\1|p' pyproject.toml)
+
+.venv/.installed: pyproject.toml setup.py tools/setup.sh $(KERNELS) $(COMPILED)
 	tools/setup.sh install
 	touch $@
 

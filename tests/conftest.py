@@ -7,11 +7,23 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # How long an example takes says something about the machine, and speed is measured elsewhere.
 settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")
+
+_SOURCES = Path(__file__).parents[1] / "src"
+
+
+def pytest_sessionstart() -> None:
+    """What is compiled is run instead of its source: tests of a source that was changed since would say nothing."""
+    for built in _SOURCES.rglob("*.so"):
+        source = built.with_name(f"{built.name.partition('.')[0]}.py")
+        if source.exists() and source.stat().st_mtime > built.stat().st_mtime:
+            pytest.exit(f"{source} was changed after it had been compiled: run `make setup`", returncode=4)
+
 
 # Whoever runs the tests in the background may have made them ignore Ctrl-C; the commands that they start would inherit
 # that, and never end by it.

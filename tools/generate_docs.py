@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 import inspect
@@ -138,7 +139,9 @@ def _handlers() -> Iterator[tuple[ModuleType, type, Api]]:
 
 
 def _paragraphs(module: ModuleType, handler: type) -> Iterator[str]:
-    about = inspect.getdoc(module) or ""
+    # From the source: what is compiled has none.
+    source = ROOT / "src" / f"{module.__name__.replace('.', '/')}.py"
+    about = ast.get_docstring(ast.parse(source.read_text())) or ""
     about = about.removeprefix(f"{handler.__name__}: ")
     yield about[:1].upper() + about[1:]
     own = handler.__dict__.get("__doc__")

@@ -1,4 +1,4 @@
-"""House rules that no linter knows: sizes, names, dead settings and names, broad excepts.
+"""House rules that no linter knows: sizes, names, dead settings and names, broad excepts, what compiling would break.
 
     python -m tools.tidy              every rule over the whole repository
     python -m tools.tidy PATH ...     the rules that look at one file, for these files
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from tools.tidy_compiled import compiled_modules, findings_in_compiled, weak_references
 from tools.tidy_rules import Finding, Source, findings_in, module_variables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -133,7 +134,11 @@ def _vulture(root: Path) -> str:
 
 def tidy(root: Path) -> list[Finding]:
     parsed = sources(root)
+    compiled = compiled_modules(root)
     findings = [finding for source in parsed for finding in findings_in(source)]
+    for source in parsed:
+        findings += findings_in_compiled(source) if source.path in compiled else ()
+        findings += weak_references(source) if source.path.startswith("src/") else ()
     findings += unread_settings(parsed)
     findings += unused_names(root, parsed)
     return list(unexcused(findings, read_excuses((root / EXCEPTIONS).read_text())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 from tests.disk.power import PowerCutDisk
 from tests.replication.world import WAIT_S, World, topic_id, world
@@ -27,7 +28,7 @@ from penstock.replication.partition import Partition
 from penstock.telemetry.usage import Usage
 from penstock.units import MIB
 from penstock.wire.fetch import FetchRequest, PartitionFetch, TopicFetch
-from penstock.wire.fetch_response import FetchResponse
+from penstock.wire.fetched import FetchResponse
 
 LONG_MS = 1000
 OS = {"flush.policy": "os"}
@@ -129,3 +130,35 @@ def test_who_needs_a_followers_next_fetch_by_its_last_one_gets_it_at_once() -> N
             assert confirmed
 
     asyncio.run(life())
+
+
+def test_answers_of_polls_that_are_over_are_gone_without_the_collector() -> None:
+    """They hold records, and nothing counts them while they wait for it."""
+
+    async def life() -> None:
+        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:
+            orders = await followed(node, "orders")
+            for offset in range(3):
+                answer = fetch_of(node, Caller("", "", 0), orders=offset)
+                assert isinstance(answer, Later)
+                node.write(orders, b"news")
+                while not answer.done:
+                    await asyncio.sleep(0)
+                assert answer.result().topics
+            caller = Caller("", "", 0)
+            answer = fetch_of(node, caller, orders=3)
+            assert isinstance(answer, Later)
+            assert caller.when_gone is not None
+            caller.when_gone()
+            assert answer.done
+            del answer
+            # The clock keeps what was cancelled until it is due.
+            node.clock.advance(LONG_MS)
+            assert not [each for each in gc.get_objects() if isinstance(each, FetchResponse | FetchWait)]
+
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(life())
+    finally:
+        gc.enable()

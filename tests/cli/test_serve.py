@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer
+from tests.simulation.planted import copy_product
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -25,12 +27,11 @@ def command(*arguments: str) -> list[str]:
 
 
 @contextmanager
-def serving(data_dir: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+def serving(data_dir: Path, *arguments: str, **more: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     """A node on free ports, and the log line in which it says that it is ready."""
     ports = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--set", "log.format=json"]
-    process = subprocess.Popen(
-        command("--data-dir", str(data_dir), *ports, *arguments), stderr=subprocess.PIPE, text=True, env=environment()
-    )
+    whole = command("--data-dir", str(data_dir), *ports, *arguments)
+    process = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True, env=environment(**more))
     assert process.stderr is not None
     try:
         yield process, next(line for line in map(json.loads, process.stderr) if line["event"] == "node.ready")
@@ -57,6 +58,19 @@ def test_it_serves_until_it_is_asked_to_stop(tmp_path: Path, number: signal.Sign
         events = [json.loads(line)["event"] for line in process.stderr]
         assert process.wait() == 0
         assert events[-1] == "node.stopped"
+
+
+def test_what_no_compiler_has_seen_serves_too(tmp_path: Path) -> None:
+    """As where Penstock is installed without one."""
+    with serving(tmp_path / "data", PYTHONPATH=str(copy_product(tmp_path))) as (_, ready):
+        assert not ready["compiled"]
+        producer = Producer({"bootstrap.servers": ready["kafka"], "acks": "all"})
+        producer.produce("t", b"one")
+        assert producer.flush(30) == 0
+        consumer = Consumer({"bootstrap.servers": ready["kafka"], "group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["t"])
+        assert [message.value() for message in consumer.consume(1, timeout=30)] == [b"one"]
+        consumer.close()
 
 
 def test_a_second_node_on_the_same_data_says_who_has_it(tmp_path: Path) -> None:

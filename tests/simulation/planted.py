@@ -23,8 +23,10 @@ def names(pattern: str = "*") -> list[str]:
 
 
 def copy_product(directory: Path) -> Path:
+    # Not what was compiled from it before: that would be run instead of what is planted.
+    sources = shutil.ignore_patterns("__pycache__", "*.so")
     copy = directory / "src"
-    shutil.copytree(ROOT / "src" / "penstock", copy / "penstock", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "src" / "penstock", copy / "penstock", ignore=sources)
     return copy
 
 

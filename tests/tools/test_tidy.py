@@ -9,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 from tools.tidy import Excuse, read_excuses, tidy, tidy_files, unexcused, unread_settings
+from tools.tidy_compiled import findings_in_compiled, weak_references
 from tools.tidy_rules import Finding, Source, findings_in
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -28,6 +29,24 @@ def class_of(methods: int) -> str:
 
 def test_clean_code_has_no_findings() -> None:
     assert found("class Log:\n    def append(self): ...\n") == []
+
+
+@pytest.mark.parametrize(
+    ("code", "findings"),
+    [
+        ("try:\n    work()\nexcept ValueError as error:\n    raise KeyError from error", [("compiled-cause", "")]),
+        ("try:\n    work()\nexcept ValueError:\n    raise KeyError from None", []),
+        ("class Log:\n    def __del__(self): ...", [("compiled-finalizer", "Log")]),
+    ],
+)
+def test_what_compiling_would_break(code: str, findings: list[tuple[str, str]]) -> None:
+    source = Source.parse("src/penstock/thing.py", code)
+    assert [(finding.rule, finding.name) for finding in findings_in_compiled(source)] == findings
+
+
+@pytest.mark.parametrize("code", ["import weakref", "from weakref import WeakSet"])
+def test_weak_references(code: str) -> None:
+    assert [each.rule for each in weak_references(Source.parse("src/penstock/thing.py", code))] == ["weak-reference"]
 
 
 @pytest.mark.parametrize(("lines", "findings"), [(400, []), (401, [("long-file", "")])])

@@ -37,8 +37,8 @@ class ConsumerReader:
         if not partition.may_be_read(as_closest=bool(self._rack)):
             return NOT_LEADING
         if row.wanted.fetch_offset > partition.log.end_offset:
-            # The leader has more; it comes here too.
-            return Refused(Problem.OFFSET_NOT_AVAILABLE, f"offset {row.wanted.fetch_offset} is not here yet")
+            # The leader has more; it comes here too. `:d` as in `check_timestamp`.
+            return Refused(Problem.OFFSET_NOT_AVAILABLE, f"offset {row.wanted.fetch_offset:d} is not here yet")
         return None
 
     def _closest(self, partition: Partition, fetch_offset: int) -> int:

@@ -177,7 +177,7 @@ class Leadership:
         if state.leader != self.node_id or state.leader_epoch != self.leader_epoch:
             self.is_over = True
             return NOTHING
-        for replica in self._in_sync.recorded.difference(state.isr) & self._followers.table.keys():
+        for replica in self._in_sync.recorded.difference(state.isr).intersection(self._followers.table):
             self._followers.table[replica].left_isr()
         self._in_sync.adopt(state, version)
         self._take_over(now_ms)
