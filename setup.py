@@ -12,7 +12,7 @@ GROUP = "penstock"
 MYPY = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
 
 compiled = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["penstock"]["compiled"]
-extensions = mypycify([*MYPY, *compiled], opt_level="2", debug_level="0", group_name=GROUP)
+extensions = mypycify([*MYPY, *compiled], opt_level="3", debug_level="0", group_name=GROUP)
 for extension in extensions:
     # Where there is no compiler the modules are run as they are.
     extension.optional = True

@@ -11,8 +11,7 @@ from tools.tidy_rules import Finding, Source
 
 
 def compiled_modules(root: Path) -> frozenset[str]:
-    settings = tomllib.loads((root / "pyproject.toml").read_text())
-    return frozenset(settings.get("tool", {}).get("penstock", {}).get("compiled", ()))
+    return frozenset(tomllib.loads((root / "pyproject.toml").read_text())["tool"]["penstock"]["compiled"])
 
 
 def findings_in_compiled(source: Source) -> Iterator[Finding]:

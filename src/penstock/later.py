@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar, cast
 
 T = TypeVar("T")
 U = TypeVar("U")
 
-_PENDING = object()
+_PENDING: Final = object()
 
 
 class Later(Generic[T]):

@@ -161,6 +161,7 @@ def repository(tmp_path: Path) -> Path:
         "CHUNK = 5\n\n\nclass Log:\n    def used(self): ...\n    def dead(self): ...\n\n\nLog().used()\n"
     )
     (tmp_path / "tests/test_log.py").write_text("from penstock.log import CHUNK, Log\n\nLog().dead(), CHUNK\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.penstock]\ncompiled = []\n")
     return tmp_path
 
 

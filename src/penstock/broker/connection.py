@@ -14,7 +14,9 @@ from penstock.broker.replies import Replies
 from penstock.wire.framing import Malformed
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection:
+    """As `asyncio.BufferedProtocol` has it, but no subclass: `listener.py` says why."""
+
     def __init__(self, dispatch: Dispatch | Gate, connections: Connections) -> None:
         self._dispatch = dispatch
         self._connections = connections

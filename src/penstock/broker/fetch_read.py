@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from penstock.broker.fetch_sessions import Wanted
 from penstock.disk.interface import Buffer
@@ -20,11 +20,11 @@ from penstock.wire.fetched import AbortedTransaction
 
 # Less than this from one segment: compaction may have left only empty batches there, and a client that gets nothing
 # but those for an answer takes its limits for too small. So the next segment's are added.
-SPARSE_BYTES = 4 * KIB
-NO_REPLICA = -1
+SPARSE_BYTES: Final = 4 * KIB
+NO_REPLICA: Final = -1
 
-_LENGTH = struct.Struct(">i")
-_LENGTH_POSITION = 8
+_LENGTH: Final = struct.Struct(">i")
+_LENGTH_POSITION: Final = 8
 
 
 class Row:

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from secrets import randbelow
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from penstock.errors import Problem, Refused
 from penstock.units import MINUTE_MS
 
-FINAL_EPOCH = -1
-INITIAL_EPOCH = 0
-_LAST_EPOCH = 2**31 - 1
+FINAL_EPOCH: Final = -1
+INITIAL_EPOCH: Final = 0
+_LAST_EPOCH: Final = 2**31 - 1
 
-MAX_SESSIONS = 1000
+MAX_SESSIONS: Final = 1000
 # Bounds the memory of all sessions; beyond it clients fetch without one, which always works.
-MAX_PARTITIONS = 200_000
+MAX_PARTITIONS: Final = 200_000
 # One session may grow to this, far beyond what a consumer is assigned, so that no client takes what all share.
-MAX_SESSION_PARTITIONS = 20_000
+MAX_SESSION_PARTITIONS: Final = 20_000
 # A session that was used more recently is not put out for a new one.
-EVICT_AFTER_MS = 2 * MINUTE_MS
+EVICT_AFTER_MS: Final = 2 * MINUTE_MS
 
 
 @dataclass(slots=True)

@@ -15,6 +15,8 @@ from penstock.config.address import Address
 # A surge of clients after a restart connects within one breath.
 BACKLOG = 4096
 
+_CALLS = ("connection_made", "get_buffer", "buffer_updated", "pause_writing", "resume_writing", "connection_lost")
+
 
 def bind(address: Address) -> socket.socket:
     """Taken before anything is opened, so that a busy port is found at once. OSError if it cannot be had."""
@@ -29,11 +31,19 @@ def bind(address: Address) -> socket.socket:
     return listener
 
 
+class _Protocol(asyncio.BufferedProtocol):
+    """Hands on what asyncio calls: a connection that inherited from it would be slower, also where it is compiled."""
+
+    def __init__(self, connection: Connection) -> None:
+        for call in _CALLS:
+            setattr(self, call, getattr(connection, call))
+
+
 @asynccontextmanager
 async def listen(listener: socket.socket, gate: Gate, connections: Connections) -> AsyncIterator[Address]:
     """Yields the address it really listens at; on the way out every connection is closed."""
     server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(gate.way_in, connections), sock=listener, backlog=BACKLOG
+        lambda: _Protocol(Connection(gate.way_in, connections)), sock=listener, backlog=BACKLOG
     )
     try:
         host, port = listener.getsockname()[:2]

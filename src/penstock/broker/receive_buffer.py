@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+from typing import Final
 
 from penstock.broker.memory import RequestMemory
 from penstock.units import KIB, MIB
 
 # Thousands of idle connections must be cheap, so a buffer starts (and ends) small.
-SMALL_BYTES = 4 * KIB
+SMALL_BYTES: Final = 4 * KIB
 # Up to here a buffer grows without asking: most requests fit, and reads stay large.
-FREE_BYTES = 64 * KIB
+FREE_BYTES: Final = 64 * KIB
 # Kafka's producers send no more than this in one request unless told to.
-TURN_BYTES = MIB
+TURN_BYTES: Final = MIB
 
-_PREFIX_BYTES = 4
+_PREFIX_BYTES: Final = 4
 
 
 class ReceiveBuffer:

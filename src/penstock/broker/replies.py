@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Protocol
+from typing import Final, Protocol
 
 from penstock.broker.api import Buffers, CloseConnection
 from penstock.broker.reply_memory import ReplyMemory
@@ -14,9 +14,9 @@ from penstock.units import KIB
 
 # A client that sends without reading is not read from while so many of its replies wait. Kafka's clients keep at most
 # five requests in flight; the rest is for clients that pipeline more.
-MAX_WAITING_REPLIES = 64
+MAX_WAITING_REPLIES: Final = 64
 # What the client leaves unread beyond this keeps its next request waiting.
-WRITE_BUFFER_BYTES = 64 * KIB
+WRITE_BUFFER_BYTES: Final = 64 * KIB
 
 
 class Replying(Protocol):
@@ -36,7 +36,7 @@ class _Gone:
     def hang_up(self, why: str) -> None: ...
 
 
-_GONE = _Gone()
+_GONE: Final = _Gone()
 
 
 class Replies:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 from uuid import UUID
 
 from penstock.coordination.paths import NO_EPOCH, NO_LEADER, PartitionState
@@ -32,8 +33,8 @@ __all__ = ["NEVER_MS", "NOT_LEADING", "Committed", "Partition"]
 OnProgress = Callable[[int | None], None]
 Propose = Callable[[Proposal], None]
 
-NO_STATE = PartitionState(NO_LEADER, NO_EPOCH, (), ())
-_SHRUNK_SINCE = Refused(
+NO_STATE: Final = PartitionState(NO_LEADER, NO_EPOCH, (), ())
+_SHRUNK_SINCE: Final = Refused(
     Problem.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     "it is written and committed, but since then fewer replicas than min.insync.replicas are in sync",
 )

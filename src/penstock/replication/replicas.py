@@ -10,6 +10,7 @@ import errno
 import logging
 from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 from uuid import UUID
 
 from penstock.clock import Clock
@@ -31,14 +32,14 @@ from penstock.wire.batch_rules import check_produced, check_timestamp
 
 logger = logging.getLogger(__name__)
 
-_BUSY = Refused(
+_BUSY: Final = Refused(
     Problem.BUSY,
     "so many records for compacted topics, which all have to be looked at, came at once that this batch has to be sent "
     "again",
 )
-_TOO_FEW_REPLICAS = Refused(Problem.NOT_ENOUGH_REPLICAS, "fewer replicas than min.insync.replicas are in sync")
+_TOO_FEW_REPLICAS: Final = Refused(Problem.NOT_ENOUGH_REPLICAS, "fewer replicas than min.insync.replicas are in sync")
 # Of partitions whose replicas are on other brokers.
-_ELSEWHERE = Refused(Problem.NOT_LEADER, "this broker has no replica of the partition")
+_ELSEWHERE: Final = Refused(Problem.NOT_LEADER, "this broker has no replica of the partition")
 
 # Why a batch in a transaction may not be appended now; None: it may.
 Hold = Callable[[BatchHeader], Refused | None]

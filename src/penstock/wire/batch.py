@@ -6,36 +6,36 @@ Base offset and leader epoch lie outside the CRC, so the broker stamps them with
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import crc32c
 
 from penstock.wire.tuples import new_tuple
 
-HEADER_BYTES = 61
+HEADER_BYTES: Final = 61
 # Base offset and length: what a batch's length field does not count.
-LENGTH_OVERHEAD = 12
-MAGIC = 2
-NO_PRODUCER_ID = -1
-NO_SEQUENCE = -1
-MAX_SEQUENCE = 2**31 - 1
+LENGTH_OVERHEAD: Final = 12
+MAGIC: Final = 2
+NO_PRODUCER_ID: Final = -1
+NO_SEQUENCE: Final = -1
+MAX_SEQUENCE: Final = 2**31 - 1
 
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-_BASE_OFFSET = struct.Struct(">q")
-_LEADER_EPOCH = struct.Struct(">i")
-_CRC = struct.Struct(">I")
-_ATTRIBUTES = struct.Struct(">h")
-_MAX_TIMESTAMP = struct.Struct(">q")
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_BASE_OFFSET: Final = struct.Struct(">q")
+_LEADER_EPOCH: Final = struct.Struct(">i")
+_CRC: Final = struct.Struct(">I")
+_ATTRIBUTES: Final = struct.Struct(">h")
+_MAX_TIMESTAMP: Final = struct.Struct(">q")
 # Length, attributes and record count, with what is between them.
-_COUNTED = struct.Struct(">8xi9xh34xi")
+_COUNTED: Final = struct.Struct(">8xi9xh34xi")
 
 
-_CRC_START = 21
-_COMPRESSION_MASK = 0x07
-_LOG_APPEND_TIME = 0x08
+_CRC_START: Final = 21
+_COMPRESSION_MASK: Final = 0x07
+_LOG_APPEND_TIME: Final = 0x08
 # Flags among a batch's attributes.
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
 
 
 class BatchHeader(NamedTuple):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from penstock.errors import PenstockError, Problem
 from penstock.wire.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, TRANSACTIONAL, BatchHeader, crc_of, read_header
 
-_MAGIC_AT = 16
-_NEWEST_COMPRESSION = 4
+_MAGIC_AT: Final = 16
+_NEWEST_COMPRESSION: Final = 4
 # Compression, and that it belongs to a transaction.
-_DEFINED = 0x07 | TRANSACTIONAL
+_DEFINED: Final = 0x07 | TRANSACTIONAL
 # Length, attributes, the two deltas, no key, no value, no headers: a byte each.
-_SMALLEST_RECORD_BYTES = 7
+_SMALLEST_RECORD_BYTES: Final = 7
 
 
 def check_produced(records: memoryview, max_bytes: int, in_transaction: bool = False) -> BatchHeader:

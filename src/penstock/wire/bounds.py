@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
+from typing import Final
 from uuid import UUID
 
 from penstock.units import MIB
@@ -18,16 +19,16 @@ Bytes = bytes | memoryview
 # One decoded request may take 64 MiB. A frame of 4 MiB (the most that any API but Produce accepts) is held twice
 # (receive buffer, bytes to decode from), and its text may take four times its size: one character beyond the basic
 # plane makes Python store the whole string in four bytes each. That is 24 MiB; the other 40 MiB are for elements.
-MAX_REQUEST_BYTES = 4 * MIB
+MAX_REQUEST_BYTES: Final = 4 * MIB
 # The dearest element, with its fields, takes less than 400 bytes (tests/wire/test_memory.py measures it).
-MAX_ELEMENTS = 100_000
+MAX_ELEMENTS: Final = 100_000
 # Kafka's own limit, in either encoding.
-MAX_STRING_BYTES = 0x7FFF
+MAX_STRING_BYTES: Final = 0x7FFF
 
-_INT16 = struct.Struct(">h")
-_INT32 = struct.Struct(">i")
-_VARINT_BYTES = 5
-_ZERO_UUID = bytes(16)
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_VARINT_BYTES: Final = 5
+_ZERO_UUID: Final = bytes(16)
 
 
 class ElementBudget:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from penstock.wire.bounds import (
@@ -18,36 +18,36 @@ from penstock.wire.bounds import (
 )
 from penstock.wire.malformed import Malformed
 
-_FIRST_WITH_LOG_START = 5
-_FIRST_WITH_SESSION = 7
-_FIRST_WITH_LEADER_EPOCH = 9
-_FIRST_WITH_RACK = 11
-_FIRST_FLEXIBLE = 12
-_FIRST_WITH_TOPIC_ID = 13
-_FIRST_WITH_REPLICA_STATE = 15
-_FIRST_WITH_DIRECTORY_ID = 17
-_FIRST_WITH_HIGH_WATERMARK = 18
+_FIRST_WITH_LOG_START: Final = 5
+_FIRST_WITH_SESSION: Final = 7
+_FIRST_WITH_LEADER_EPOCH: Final = 9
+_FIRST_WITH_RACK: Final = 11
+_FIRST_FLEXIBLE: Final = 12
+_FIRST_WITH_TOPIC_ID: Final = 13
+_FIRST_WITH_REPLICA_STATE: Final = 15
+_FIRST_WITH_DIRECTORY_ID: Final = 17
+_FIRST_WITH_HIGH_WATERMARK: Final = 18
 
 # Not the follower's view of the high watermark, but that it does not say (KIP-1166).
-UNKNOWN_HIGH_WATERMARK = 2**63 - 1
-CONSUMER = -1
+UNKNOWN_HIGH_WATERMARK: Final = 2**63 - 1
+CONSUMER: Final = -1
 # An isolation level, of Fetch and ListOffsets: nothing of transactions that are open or aborted.
-READ_COMMITTED = 1
+READ_COMMITTED: Final = 1
 
-_INT32 = struct.Struct(">i")
-_INT64 = struct.Struct(">q")
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
 # Replica id, max wait, min bytes, max bytes, isolation level; session id and epoch.
-_START_4 = struct.Struct(">iiiib")
-_START_7 = struct.Struct(">iiiibii")
-_START_15 = struct.Struct(">iiibii")
-_REPLICA_STATE = struct.Struct(">iq")
-_ROW_4 = struct.Struct(">iqi")
-_ROW_5 = struct.Struct(">iqqi")
-_ROW_9 = struct.Struct(">iiqqi")
-_ROW_12 = struct.Struct(">iiqiqi")
+_START_4: Final = struct.Struct(">iiiib")
+_START_7: Final = struct.Struct(">iiiibii")
+_START_15: Final = struct.Struct(">iiibii")
+_REPLICA_STATE: Final = struct.Struct(">iq")
+_ROW_4: Final = struct.Struct(">iqi")
+_ROW_5: Final = struct.Struct(">iqqi")
+_ROW_9: Final = struct.Struct(">iiqqi")
+_ROW_12: Final = struct.Struct(">iiqiqi")
 # With an empty set of tagged fields behind each.
-_ROW_12_PLAIN = struct.Struct(">iiqiqiB")
-_UUID_BYTES = 16
+_ROW_12_PLAIN: Final = struct.Struct(">iiqiqiB")
+_UUID_BYTES: Final = 16
 
 
 class PartitionFetch(NamedTuple):

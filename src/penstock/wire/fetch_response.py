@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 from penstock.wire.fetched import Buffer, FetchResponse, PartitionFetched
 from penstock.wire.leaders import append_node_endpoints, append_tag, leader_bytes
@@ -15,25 +16,25 @@ from penstock.wire.writing import (
     start_response,
 )
 
-_FIRST_WITH_LOG_START = 5
-_FIRST_WITH_SESSION = 7
-_FIRST_WITH_READ_REPLICA = 11
-_FIRST_FLEXIBLE = 12
-_FIRST_WITH_TOPIC_ID = 13
-_FIRST_WITH_ENDPOINTS = 16
+_FIRST_WITH_LOG_START: Final = 5
+_FIRST_WITH_SESSION: Final = 7
+_FIRST_WITH_READ_REPLICA: Final = 11
+_FIRST_FLEXIBLE: Final = 12
+_FIRST_WITH_TOPIC_ID: Final = 13
+_FIRST_WITH_ENDPOINTS: Final = 16
 
-_INT32 = struct.Struct(">i")
+_INT32: Final = struct.Struct(">i")
 # Throttle time; error code and session id.
-_START_7 = struct.Struct(">ihi")
+_START_7: Final = struct.Struct(">ihi")
 # Index, error code, high watermark, last stable offset; log start offset.
-_ROW_4 = struct.Struct(">ihqq")
-_ROW_5 = struct.Struct(">ihqqq")
-_ABORTED = struct.Struct(">qq")
+_ROW_4: Final = struct.Struct(">ihqq")
+_ROW_5: Final = struct.Struct(">ihqqq")
+_ABORTED: Final = struct.Struct(">qq")
 # Each with an empty set of tagged fields behind.
-_ABORTED_FLEXIBLE = struct.Struct(">qqx")
-_EPOCH_END = struct.Struct(">iqx")
-_SNAPSHOT = struct.Struct(">qix")
-_NO_UUID = bytes(16)
+_ABORTED_FLEXIBLE: Final = struct.Struct(">qqx")
+_EPOCH_END: Final = struct.Struct(">iqx")
+_SNAPSHOT: Final = struct.Struct(">qix")
+_NO_UUID: Final = bytes(16)
 
 
 def pack_fetch_response(response: FetchResponse, version: int, correlation_id: int, throttle_ms: int) -> list[Buffer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.wire.bounds import MAX_REQUEST_BYTES, ElementBudget, read_present_string, skip_tagged_fields
 from penstock.wire.malformed import Malformed
@@ -13,19 +13,19 @@ from penstock.wire.tuples import new_tuple
 
 __all__ = ["FrameLimits", "Malformed", "RequestHeader", "read_request_header"]
 
-_PREFIX_BYTES = 4
+_PREFIX_BYTES: Final = 4
 # API key, API version, correlation id: no request is shorter.
-_LEAST_FRAME_BYTES = 8
+_LEAST_FRAME_BYTES: Final = 8
 
-_LENGTH = struct.Struct(">i")
-_LENGTH_AND_KEY = struct.Struct(">ih")
-_HEADER_0 = struct.Struct(">hhi")
-_HEADER_1 = struct.Struct(">hhih")
-_NO_CLIENT_ID = -1
+_LENGTH: Final = struct.Struct(">i")
+_LENGTH_AND_KEY: Final = struct.Struct(">ih")
+_HEADER_0: Final = struct.Struct(">hhi")
+_HEADER_1: Final = struct.Struct(">hhih")
+_NO_CLIENT_ID: Final = -1
 
 # Read as a length, each of these is far beyond every limit.
 _HTTP_METHODS = (b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
-_TLS_HANDSHAKE = b"\x16\x03"
+_TLS_HANDSHAKE: Final = b"\x16\x03"
 
 
 class RequestHeader(NamedTuple):

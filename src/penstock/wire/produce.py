@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from typing import Final
 
 from penstock.wire.bounds import (
     ElementBudget,
@@ -23,18 +24,18 @@ from penstock.wire.malformed import Malformed
 from penstock.wire.produce_request import NULL, OneBatch, PartitionRows, ProduceRequest, TopicProduce
 from penstock.wire.tuples import new_tuple
 
-_FIRST_TRANSACTIONAL = 3
-_FIRST_FLEXIBLE = 9
-_FIRST_WITH_TOPIC_ID = 13
+_FIRST_TRANSACTIONAL: Final = 3
+_FIRST_FLEXIBLE: Final = 9
+_FIRST_WITH_TOPIC_ID: Final = 13
 
 # Topics and partitions together. A producer sends all that is ready in one request, so 10,000 topics with a partition
 # each must pass. Beside the frame a partition takes 12 bytes and a topic less than 350: a request takes its frame and
 # 1 MiB unless it has thousands of topics, and then up to 6 MiB.
-MAX_PRODUCE_ELEMENTS = 20_000
+MAX_PRODUCE_ELEMENTS: Final = 20_000
 
-_ACKS_TIMEOUT = struct.Struct(">hi")
-_INT32 = struct.Struct(">i")
-_UUID_BYTES = 16
+_ACKS_TIMEOUT: Final = struct.Struct(">hi")
+_INT32: Final = struct.Struct(">i")
+_UUID_BYTES: Final = 16
 
 
 def read_produce_request(frame: memoryview, body_start: int, version: int) -> OneBatch | ProduceRequest:
@@ -42,12 +43,12 @@ def read_produce_request(frame: memoryview, body_start: int, version: int) -> On
 
 
 # Transactional id, acks, timeout, number of topics, length of the name or the id itself; number of partitions, index.
-_SIMPLEST_3 = struct.Struct(">hhiih")
-_SIMPLEST_9 = struct.Struct(">BhiBB")
-_SIMPLEST_13 = struct.Struct(">BhiB16s")
-_PARTITION_3 = struct.Struct(">iii")
-_PARTITION_9 = struct.Struct(">Bi")
-_NO_TAGS = bytes(3)
+_SIMPLEST_3: Final = struct.Struct(">hhiih")
+_SIMPLEST_9: Final = struct.Struct(">BhiBB")
+_SIMPLEST_13: Final = struct.Struct(">BhiB16s")
+_PARTITION_3: Final = struct.Struct(">iii")
+_PARTITION_9: Final = struct.Struct(">Bi")
+_NO_TAGS: Final = bytes(3)
 
 
 def _read_simplest(frame: memoryview, at: int, version: int) -> OneBatch | None:

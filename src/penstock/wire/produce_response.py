@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
+from typing import Final
 from uuid import UUID
 
 from penstock.wire.leaders import append_node_endpoints, append_tag, leader_bytes
@@ -17,21 +18,21 @@ from penstock.wire.writing import (
     start_response,
 )
 
-_FIRST_WITH_THROTTLE = 1
-_FIRST_WITH_APPEND_TIME = 2
-_FIRST_WITH_LOG_START = 5
-_FIRST_WITH_RECORD_ERRORS = 8
-_FIRST_FLEXIBLE = 9
-_FIRST_WITH_LEADERS = 10
-_FIRST_WITH_TOPIC_ID = 13
+_FIRST_WITH_THROTTLE: Final = 1
+_FIRST_WITH_APPEND_TIME: Final = 2
+_FIRST_WITH_LOG_START: Final = 5
+_FIRST_WITH_RECORD_ERRORS: Final = 8
+_FIRST_FLEXIBLE: Final = 9
+_FIRST_WITH_LEADERS: Final = 10
+_FIRST_WITH_TOPIC_ID: Final = 13
 
-_START = struct.Struct(">ii")
-_INT32 = struct.Struct(">i")
+_START: Final = struct.Struct(">ii")
+_INT32: Final = struct.Struct(">i")
 # How the fixed fields of a partition grew: index, error, base offset; log append time; log start offset.
-_ROW_0 = struct.Struct(">ihq")
-_ROW_2 = struct.Struct(">ihqq")
-_ROW_5 = struct.Struct(">ihqqq")
-_UUID_BYTES = 16
+_ROW_0: Final = struct.Struct(">ihq")
+_ROW_2: Final = struct.Struct(">ihqq")
+_ROW_5: Final = struct.Struct(">ihqqq")
+_UUID_BYTES: Final = 16
 
 
 def pack_produce_response(response: Produced, version: int, correlation_id: int, throttle_ms: int) -> bytes | bytearray:

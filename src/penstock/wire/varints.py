@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-INT32_BITS = 32
-INT64_BITS = 64
+from typing import Final
+
+INT32_BITS: Final = 32
+INT64_BITS: Final = 64
 
 
 class MalformedRecord(Exception):

@@ -19,7 +19,7 @@ import asyncio
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -49,10 +49,10 @@ from penstock.wire.fetched import EpochEndOffset, FetchResponse, PartitionFetche
 from penstock.wire.leaders import LeaderIdAndEpoch
 
 # Kafka's fetch.max.bytes: the most that one answer holds, whatever the client asks for.
-MAX_BYTES = 55 * MIB
+MAX_BYTES: Final = 55 * MIB
 # What an answer holds unless the client insists on more with min_bytes. Larger ones are slower: the client has nothing
 # to do while one is made, the broker nothing while it is taken in, and others wait longer for the event loop.
-ENOUGH_BYTES = MIB
+ENOUGH_BYTES: Final = MIB
 
 
 class Fetch:

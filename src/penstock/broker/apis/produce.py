@@ -13,7 +13,7 @@ for the coordinator (`replication/verification.py`); from version 12 on that add
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -37,12 +37,12 @@ from penstock.wire.produce_response import pack_produce_response
 from penstock.wire.produced import OneProduced, PartitionProduced, Produced, ProduceResponse, RecordError, TopicProduced
 from penstock.wire.tuples import new_tuple
 
-ACKS_ALL = -1
-ACKS_NONE = 0
+ACKS_ALL: Final = -1
+ACKS_NONE: Final = 0
 _ACKS = (ACKS_ALL, ACKS_NONE, 1)
-_OLDEST_STORED = 3
-_FIRST_WITH_ABORTABLE = 11
-_FIRST_THAT_ADDS = 12
+_OLDEST_STORED: Final = 3
+_FIRST_WITH_ABORTABLE: Final = 11
+_FIRST_THAT_ADDS: Final = 12
 
 
 class TooOld(NamedTuple):
@@ -250,7 +250,7 @@ class Produce:
         return partition
 
 
-_EMPTY = memoryview(b"")
+_EMPTY: Final = memoryview(b"")
 
 
 class _Uncommitted(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.coordination.paths import PartitionState
 from penstock.errors import Problem, Refused
@@ -51,8 +51,8 @@ class Standing(Enum):
     COMMITTED_BELOW_MIN_ISR = auto()
 
 
-NOTHING = Outcome()
-ADVANCED = Outcome(advanced=True)
+NOTHING: Final = Outcome()
+ADVANCED: Final = Outcome(advanced=True)
 
 
 class Leadership:
