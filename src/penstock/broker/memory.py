@@ -7,14 +7,15 @@ until others are done, so a surge slows clients down instead of ending the proce
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from penstock.units import MIB
 
 # Below this share of the limit memory is plenty, and nobody is slowed down.
-CALM = 0.5
+CALM: Final = 0.5
 # So much may lie in buffers that are kept for their connections' next requests: enough for a few producers with
 # large batches. With more of them, mapping a buffer anew costs less than a megabyte for each that happens to connect.
-KEPT_BYTES = 8 * MIB
+KEPT_BYTES: Final = 8 * MIB
 
 
 class RequestMemory:

@@ -5,8 +5,10 @@ A client that reads costs nothing here: its replies are in the kernel before the
 
 from __future__ import annotations
 
+from typing import Final
+
 # One answer gets at most this share of what is left, so that the first slow reader does not take it all.
-_SHARE = 4
+_SHARE: Final = 4
 
 
 class ReplyMemory:

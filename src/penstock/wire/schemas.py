@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Final
 
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
@@ -11,18 +12,18 @@ from kio.static.constants import EntityType
 
 from penstock.wire.malformed import Malformed
 
-PRODUCE = 0
-FETCH = 1
-CONTROLLED_SHUTDOWN = 7
-API_VERSIONS = 18
+PRODUCE: Final = 0
+FETCH: Final = 1
+CONTROLLED_SHUTDOWN: Final = 7
+API_VERSIONS: Final = 18
 # Between brokers of one release; no client's business, and far above what Kafka gives out.
-PRIVATE = 30_000
+PRIVATE: Final = 30_000
 # Between an operator's commands and the controller.
-OPERATOR = 30_001
+OPERATOR: Final = 30_001
 # Between those who write exactly once in batches and their coordinator.
-QUERY = 30_002
+QUERY: Final = 30_002
 # Between audits and every broker.
-AUDIT = 30_003
+AUDIT: Final = 30_003
 
 _OURS = {PRIVATE: "Private", OPERATOR: "Operator", QUERY: "Query", AUDIT: "Audit"}
 
