@@ -22,13 +22,15 @@ endif
 
 setup: .venv/.installed
 
-# What is compiled in place, and is run instead of its source as long as that is not compiled again.
+# What is compiled in place, and is run instead of its source as long as that is not compiled again. One that is changed
+# while it is compiled is compiled once more.
 KERNELS := $(wildcard src/penstock/spark/*.pyx)
 COMPILED := $(shell sed -n 's|^ *"\(src/penstock/.*\.py\)",$$|\1|p' pyproject.toml)
 
 .venv/.installed: pyproject.toml setup.py tools/setup.sh $(KERNELS) $(COMPILED)
+	mkdir -p .cache && touch .cache/setup-began
 	tools/setup.sh install
-	touch $@
+	touch -r .cache/setup-began $@
 
 clients: setup
 	tools/setup.sh clients

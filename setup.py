@@ -1,5 +1,6 @@
 """What pyproject.toml cannot say: its list of modules is compiled by mypyc. See docs/adr/0010-compiled-hot-path.md."""
 
+import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -12,22 +13,40 @@ GROUP = "penstock"
 MYPY = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
 
 compiled = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["penstock"]["compiled"]
-extensions = mypycify([*MYPY, *compiled], opt_level="3", debug_level="0", group_name=GROUP)
+try:
+    extensions = mypycify([*MYPY, *compiled], opt_level="3", debug_level="0", group_name=GROUP)
+except SystemExit:
+    # mypy does not agree with this Python. It has said why; the modules are run as they are.
+    extensions = []
 for extension in extensions:
-    # Where there is no compiler the modules are run as they are.
+    # So they are where there is no compiler.
     extension.optional = True
 
 
 class BuildAllOrNone(build_ext):
-    """All code is in one library. Without it, what stands for each module would only keep its source from being run."""
+    """All code is in one library, and what stands for a module hides its source: nothing old, no part, may be left."""
+
+    def run(self):
+        # The library comes first, and nothing is tried without it.
+        self.parallel = None
+        self._remove_built()
+        super().run()
+        if not all(self._is_built(extension) for extension in extensions):
+            for extension in extensions:
+                Path(self.get_ext_fullpath(extension.name)).unlink(missing_ok=True)
 
     def build_extension(self, ext):
-        if ext in extensions and ext.name != f"{GROUP}__mypyc" and not self._is_built(f"{GROUP}__mypyc"):
-            return
-        super().build_extension(ext)
+        if ext not in extensions or ext is extensions[0] or self._is_built(extensions[0]):
+            super().build_extension(ext)
 
-    def _is_built(self, name):
-        return Path(self.get_ext_fullpath(name)).exists()
+    def _is_built(self, extension):
+        return Path(self.get_ext_fullpath(extension.name)).exists()
+
+    def _remove_built(self):
+        places = ["src"] if self.inplace or self.editable_mode else []
+        for place in (self.build_lib, *places):
+            for built in Path(place).rglob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"):
+                built.unlink()
 
 
 setup(ext_modules=extensions, cmdclass={"build_ext": BuildAllOrNone})

@@ -62,8 +62,6 @@ case "${1:-}" in
 install)
     make_venv
     say "installing Penstock and its development tools into .venv; compiling takes a minute"
-    # A module that is not compiled any more would hide its source.
-    find src -name '*.so' -delete
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
     ;;
 clients)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,6 +60,15 @@ def test_it_serves_until_it_is_asked_to_stop(tmp_path: Path, number: signal.Sign
         events = [json.loads(line)["event"] for line in process.stderr]
         assert process.wait() == 0
         assert events[-1] == "node.stopped"
+
+
+CAN_COMPILE = shutil.which("gcc") is not None and Path(sysconfig.get_path("include"), "Python.h").exists()
+
+
+@pytest.mark.skipif(not CAN_COMPILE, reason="there is no C compiler with Python's headers")
+def test_where_there_is_a_compiler_the_hot_path_is_compiled(tmp_path: Path) -> None:
+    with serving(tmp_path) as (_, ready):
+        assert ready["compiled"]
 
 
 def test_what_no_compiler_has_seen_serves_too(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 import os
-import sys
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -38,6 +37,7 @@ from penstock.errors import PenstockError, Problem
 from penstock.frontend.server import serve_http
 from penstock.groups.coordinator import Groups
 from penstock.later import Later
+from penstock.node.build import about_build
 from penstock.node.cluster import ClusterNode, registration_of
 from penstock.node.handlers import Parts, handlers_of
 from penstock.node.kept_usage import KeptUsage
@@ -79,9 +79,6 @@ from penstock.transactions.marker_sending import MarkerSending
 from penstock.transactions.markers import Markers
 
 logger = logging.getLogger(__name__)
-
-# The hot path: else it was installed where there is no C compiler, and requests take twice the processor time.
-_BUILD = {"compiled": not str(sys.modules[Dispatch.__module__].__file__).endswith(".py")}
 
 # Threads that wait for the disk. Syncs have their own, so that no cold read delays an acknowledgement.
 SYNC_THREADS = 4
@@ -191,7 +188,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         health.watch("cluster", lambda: cluster.trouble)
         health.ready("broker")
         _collect_less_often()
-        logger.info("node.ready", extra={"kafka": str(kafka), "http": str(http), "data_dir": data_dir, **_BUILD})
+        logger.info("node.ready", extra={"kafka": str(kafka), "http": str(http), "data_dir": data_dir, **about_build()})
         yield Running(kafka, http, metrics, cluster.member.expelled)
         health.failing("broker", "stopping")
 
