@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from penstock.node.build import source_of
+
 # How long an example takes says something about the machine, and speed is measured elsewhere.
 settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")
@@ -20,7 +22,7 @@ _SOURCES = Path(__file__).parents[1] / "src"
 def pytest_sessionstart() -> None:
     """What is compiled is run instead of its source: tests of a source that was changed since would say nothing."""
     for built in _SOURCES.rglob("*.so"):
-        source = built.with_name(f"{built.name.partition('.')[0]}.py")
+        source = source_of(built)
         if source.exists() and source.stat().st_mtime > built.stat().st_mtime:
             pytest.exit(f"{source} was changed after it had been compiled: run `make setup`", returncode=4)
 
