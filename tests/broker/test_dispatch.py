@@ -68,7 +68,7 @@ def test_a_bug_is_logged_counted_and_answered(
 ) -> None:
     metrics = BrokerMetrics(Metrics())
     with caplog.at_level(logging.ERROR):
-        answer = b"".join(started(handler(ZeroDivisionError("a bug"), later), metrics))
+        answer = b"".join(map(bytes, started(handler(ZeroDivisionError("a bug"), later), metrics)))
     assert UNKNOWN_SERVER_ERROR in answer
     assert "a bug" in caplog.text
     assert (metrics.unexpected_errors, metrics.requests_in_flight) == (1, 0)

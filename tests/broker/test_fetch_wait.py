@@ -74,12 +74,14 @@ def test_what_has_nothing_new_is_told_with_its_high_watermark_and_what_has_ended
             limits = FollowerLimits(throttles, 2, node.clock)
             reader = FollowerReader(2, 0, 1, limits, node.clock.now_ms())
             reader.told()
-            before = read_all(node.replicas, [wanted(name) for name in names], FetchRead(MIB, 1, to_end=True), reader)
+            before = read_all(
+                node.replicas, [wanted(name) for name in names], FetchRead(MIB, MIB, 1, to_end=True), reader
+            )
             assert (before.size, before.failed) == (0, False)
             node.write(busy, b"news")
             quiet.high_watermark = 5
             ended.let_go(Refused(Problem.NOT_LEADER, "another leads"))
-            found = read_again(node.replicas, before, FetchRead(MIB, 1, to_end=True), reader)
+            found = read_again(node.replicas, before, FetchRead(MIB, MIB, 1, to_end=True), reader)
             assert [bool(row.records) for row in found.rows] == [True, False, False]
             assert [row.high_watermark for row in found.rows][:2] == [1, 5]
             assert [row.refused and row.refused.problem for row in found.rows] == [None, None, Problem.NOT_LEADER]

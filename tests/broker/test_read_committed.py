@@ -14,7 +14,7 @@ from tests.disk.power import PowerCutDisk
 from tests.replication.world import WAIT_S, World, topic_id, world
 from tests.storage.transaction_model import data_batch
 
-from penstock.broker.api import Caller
+from penstock.broker.api import Caller, Part
 from penstock.broker.apis.describe_producers import DescribeProducers
 from penstock.broker.apis.fetch import ENOUGH_BYTES, Fetch
 from penstock.broker.apis.list_offsets import ListOffsets
@@ -85,8 +85,8 @@ def answer_in(response: FetchResponse | Later[FetchResponse]) -> PartitionFetche
     return response.topics[0].partitions[0]
 
 
-def base_offsets(records: Iterable[bytes | bytearray | memoryview]) -> list[int]:
-    data, position, found = b"".join(records), 0, []
+def base_offsets(records: Iterable[Part]) -> list[int]:
+    data, position, found = b"".join(map(bytes, records)), 0, []
     while position < len(data):
         header = read_header(data, position)
         found.append(header.base_offset)

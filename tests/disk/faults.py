@@ -74,6 +74,13 @@ class FaultyFile:
         with self._disk.operation("read", self._path):
             return None if self._disk.is_cold else self._file.read_cached(position, length)
 
+    def is_cached(self, position: int, length: int) -> bool:
+        return not self._disk.is_cold and self._file.is_cached(position, length)
+
+    def send(self, socket: int, position: int, length: int) -> int:
+        with self._disk.operation("read", self._path):
+            return self._file.send(socket, position, length)
+
     def sync(self) -> None:
         self._disk.being_synced.append(self._path)
         if self._disk.held_part in self._path:

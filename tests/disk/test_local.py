@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,26 @@ def test_a_cached_read_is_whole_or_nothing(tmp_path: Path) -> None:
     cached = file.read_cached(10, 50_000)
     assert cached is None or bytes(cached) == b"x" * 50_000
     assert file.read_cached(99_999, 2) is None, "beyond the end"
+
+
+def test_what_was_just_written_is_in_the_page_cache_and_goes_to_a_socket_from_there(tmp_path: Path) -> None:
+    file = LocalDisk().open(f"{tmp_path}/a", create=True)
+    write_fully(file, [b"x" * 5_000, b"y" * 5_000], 0)
+    if not file.is_cached(0, 10_000):
+        pytest.skip("this system does not tell what is in its page cache")
+    assert file.is_cached(4_999, 1) and file.is_cached(4_095, 2)
+    assert not file.is_cached(0, 1_000_000), "beyond the end"
+    assert not file.is_cached(0, 0)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert file.send(ours.fileno(), 4_998, 4) == 4
+        assert theirs.recv(100) == b"xxyy"
+        ours.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            while True:
+                file.send(ours.fileno(), 0, 10_000)
+    file.close()
+    assert not file.is_cached(0, 10_000)
 
 
 def test_a_missing_file_is_made_only_if_asked(tmp_path: Path) -> None:

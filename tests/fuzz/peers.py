@@ -55,7 +55,7 @@ def _fetch_answer(random: Random) -> bytes:
         TopicFetched("", UUID(int=random.getrandbits(128) | 1), _rows(random)) for _ in range(random.randrange(3))
     ]
     response = FetchResponse(topics, random.choice(list(ErrorCode)), random.getrandbits(31), [])
-    return b"".join(pack_fetch_response(response, 17, 1, random.getrandbits(31)))[_ANSWER_BODY:]
+    return b"".join(map(bytes, pack_fetch_response(response, 17, 1, random.getrandbits(31))))[_ANSWER_BODY:]
 
 
 def _rows(random: Random) -> list[PartitionFetched]:

@@ -23,13 +23,14 @@ from kio.schema.metadata.v12.response import (
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i16, i32, i32Timedelta
 
+from penstock.wire.appending import finish_response, start_response
 from penstock.wire.bounds import ElementBudget
 from penstock.wire.fetch_response import pack_fetch_response
 from penstock.wire.fetched import FetchResponse, PartitionFetched, TopicFetched
 from penstock.wire.framing import read_request_header
 from penstock.wire.reading import reader_for
 from penstock.wire.schemas import API_VERSIONS, FETCH, request_class, response_class, response_header_version
-from penstock.wire.writing import finish_response, start_response, writer_for
+from penstock.wire.writing import writer_for
 
 METADATA, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, SASL_HANDSHAKE, SASL_AUTHENTICATE = 3, 2, 23, 17, 36
 VERSIONS = {

@@ -156,7 +156,7 @@ def test_tags_that_a_version_does_not_know_are_skipped() -> None:
 @_EACH
 @given(response=responses, throttle_ms=st.integers(0, 2**31 - 1))
 def test_responses_are_what_kio_reads(version: int, response: FetchResponse, throttle_ms: int) -> None:
-    out = b"".join(pack_fetch_response(response, version, -5, throttle_ms))
+    out = b"".join(map(bytes, pack_fetch_response(response, version, -5, throttle_ms)))
     assert struct.unpack_from(">ii", out) == (len(out) - 4, -5)
     read = kio_message(response_class(FETCH, version), out[9 if version >= 12 else 8 :])
     assert read.throttle_time == timedelta(milliseconds=throttle_ms)
@@ -177,7 +177,7 @@ def said(row: PartitionFetched, version: int) -> list[Any]:
     """What a client of this version is meant to see of it."""
     aborted = None if row.aborted_transactions is None else list(row.aborted_transactions)
     fields: list[Any] = [row.partition_index, row.error_code, row.high_watermark, row.last_stable_offset]
-    fields += [aborted, b"".join(row.records)]
+    fields += [aborted, b"".join(map(bytes, row.records))]
     if version >= 5:
         fields.append(row.log_start_offset)
     if version >= 11:

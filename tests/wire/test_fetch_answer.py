@@ -63,7 +63,7 @@ responses = st.builds(
 
 
 def packed(response: FetchResponse, version: int, throttle_ms: int) -> memoryview:
-    return memoryview(b"".join(pack_fetch_response(response, version, 1, throttle_ms)))
+    return memoryview(b"".join(map(bytes, pack_fetch_response(response, version, 1, throttle_ms))))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -83,7 +83,7 @@ def seen(row: PartitionAnswer) -> tuple[Any, ...]:
 
 
 def said(row: PartitionFetched) -> tuple[Any, ...]:
-    return (*row[:7], b"".join(row.records), row.diverging_epoch, row.current_leader)
+    return (*row[:7], b"".join(map(bytes, row.records)), row.diverging_epoch, row.current_leader)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

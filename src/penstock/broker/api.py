@@ -12,11 +12,13 @@ from uuid import UUID
 from kio.static.primitive import i32Timedelta
 
 from penstock.later import Later
+from penstock.wire.stored_batches import StoredBatches
 
 # Responses have the field; dispatch fills it in.
 NO_THROTTLE = i32Timedelta.parse(timedelta(0))
 
-Buffers = Sequence[bytes | bytearray | memoryview]
+Part = bytes | bytearray | memoryview | StoredBatches
+Buffers = Sequence[Part]
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Caller:
     served_last: tuple[str | UUID, int] | None = None
     # Of the connection; no other ever has it, and whoever connects later has a higher one.
     number: int = field(default_factory=next_number)
+    # Its connection sends records straight from their file.
+    takes_files: bool = False
 
 
 class Handler(Protocol):

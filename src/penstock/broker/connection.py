@@ -11,6 +11,7 @@ from penstock.broker.dispatch import Dispatch
 from penstock.broker.gate import Gate
 from penstock.broker.receive_buffer import ReceiveBuffer
 from penstock.broker.replies import Replies
+from penstock.broker.sending import takes_files
 from penstock.wire.framing import Malformed
 
 
@@ -160,4 +161,5 @@ class Connection:
 def _caller(transport: asyncio.Transport) -> Caller:
     peer = transport.get_extra_info("peername") or ("unknown", 0)
     local = transport.get_extra_info("sockname") or ("unknown", 0)
-    return Caller(host=str(peer[0]), local_host=str(local[0]), local_port=int(local[1]))
+    host, local_host, local_port = str(peer[0]), str(local[0]), int(local[1])
+    return Caller(host, local_host, local_port, takes_files=takes_files(transport))

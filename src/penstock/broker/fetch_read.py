@@ -17,10 +17,13 @@ from penstock.storage.log import Slice
 from penstock.units import KIB
 from penstock.wire.batch import LENGTH_OVERHEAD, read_header
 from penstock.wire.fetched import AbortedTransaction
+from penstock.wire.stored_batches import StoredBatches
 
 # Less than this from one segment: compaction may have left only empty batches there, and a client that gets nothing
 # but those for an answer takes its limits for too small. So the next segment's are added.
 SPARSE_BYTES: Final = 4 * KIB
+# From here on it costs less to have the socket take records from their file than to copy them twice.
+FILED_BYTES: Final = 128 * KIB
 NO_REPLICA: Final = -1
 
 _LENGTH: Final = struct.Struct(">i")
@@ -55,7 +58,7 @@ class Row:
         # What the pool has to load.
         self.slice: Slice | None = None
         self.refused: Refused | None = None
-        self.records: list[Buffer] = []
+        self.records: list[Buffer | StoredBatches] = []
         self.high_watermark = -1
         # As it was when the row was begun, because of this one it is known what was aborted below it. Followers have
         # their own.
@@ -98,7 +101,7 @@ class Row:
         if not self.records:
             self.refused = Refused.by(error)
 
-    def take(self, data: Buffer) -> bool:
+    def take(self, data: Buffer | StoredBatches) -> bool:
         """Adds what was read; True if more should be read before it is an answer."""
         if not data:
             return False
@@ -140,18 +143,44 @@ class Reader(Protocol):
 
 
 class FetchRead:
-    __slots__ = ("_full", "_max_bytes", "_reads_committed", "_to_end", "cold", "failed", "rows", "size")
+    """`enough_bytes`: how many should be in memory at once; `max_bytes` in all, of which some may be in files."""
 
-    def __init__(self, max_bytes: int, min_bytes: int, *, to_end: bool = False, reads_committed: bool = False) -> None:
+    __slots__ = (
+        "_enough_bytes",
+        "_full",
+        "_max_bytes",
+        "_reads_committed",
+        "_stored",
+        "_takes_files",
+        "_to_end",
+        "cold",
+        "failed",
+        "rows",
+        "size",
+    )
+
+    def __init__(
+        self,
+        max_bytes: int,
+        enough_bytes: int,
+        min_bytes: int,
+        *,
+        to_end: bool = False,
+        reads_committed: bool = False,
+        takes_files: bool = False,
+    ) -> None:
         self._to_end = to_end
+        self._takes_files = takes_files
         self._reads_committed = reads_committed
         self._max_bytes = max_bytes
+        self._enough_bytes = enough_bytes
         # What would be left is smaller than most batches, and to look for one that fits costs as much as to read it.
-        self._full = max(min_bytes, max_bytes - max_bytes // 4)
+        self._full = max(min_bytes, enough_bytes - enough_bytes // 4)
         self.rows: list[Row] = []
         # Rows whose bytes must be waited for; `size` counts them with the most that they may become.
         self.cold: list[Row] = []
         self.size = 0
+        self._stored = 0
         self.failed = False
 
     def room(self) -> int | None:
@@ -159,7 +188,10 @@ class FetchRead:
 
         for.
         """
-        return None if self.size and self.size >= self._full else max(0, self._max_bytes - self.size)
+        # What stays in its file takes a quarter of the time.
+        weight = self.size - self._stored + self._stored // 4
+        left = min(self._enough_bytes - weight, self._max_bytes - self.size)
+        return None if self.size and (weight >= self._full or left <= 0) else max(0, left)
 
     def read_on(self, row: Row, partition: Partition) -> None:
         """From where the row stands, until there is an answer or the pool is needed."""
@@ -171,13 +203,19 @@ class FetchRead:
             )
             if not part.length:
                 return
-            data = part.cached()
+            data: Buffer | StoredBatches | None = None
+            if self._takes_files and part.length >= FILED_BYTES:
+                data = part.in_file()
+            if data is None:
+                data = part.cached()
             if data is None:
                 row.slice = part
                 self.cold.append(row)
                 self.size += min(part.length, max(1, row.bytes_left))
                 return
             self.size += len(data)
+            if isinstance(data, StoredBatches):
+                self._stored += len(data)
             more = row.take(data)
 
     def loaded(self, row: Row, data: Buffer) -> None:
@@ -261,8 +299,10 @@ def _read_records(read: FetchRead, row: Row, partition: Partition, limits: Limit
         limits.has_read(read.size - size)
 
 
-def _end_offset(data: Buffer) -> int:
+def _end_offset(data: Buffer | StoredBatches) -> int:
     """Behind the last batch; `data` is whole ones, thousands of them where transactions are small."""
+    if isinstance(data, StoredBatches):
+        return data.end_offset
     following, size = 0, len(data)
     while following < size:
         at = following

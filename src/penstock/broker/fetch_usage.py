@@ -8,6 +8,7 @@ from penstock.broker.fetch_read import Row
 from penstock.cluster.core.image import INTERNAL_TOPICS
 from penstock.telemetry.usage import NO_TOPIC, ApiUsage
 from penstock.wire.batch import count_records
+from penstock.wire.stored_batches import StoredBatches
 
 
 class FetchUsage:
@@ -32,7 +33,10 @@ class FetchUsage:
                 messages = size_bytes = 0
                 first_offset = row.wanted.fetch_offset
                 for data in row.records:
-                    messages += count_records(data, first_offset)
+                    if isinstance(data, StoredBatches):
+                        messages += data.count_records(first_offset)
+                    else:
+                        messages += count_records(data, first_offset)
                     size_bytes += len(data)
                     # Only the first begins in the middle of a batch.
                     first_offset = 0

@@ -6,10 +6,12 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from ipaddress import ip_address
 
 from penstock.broker.connection import Connection
 from penstock.broker.connections import Connections
 from penstock.broker.gate import Gate
+from penstock.broker.sending import do_not_pace
 from penstock.config.address import Address
 
 # A surge of clients after a restart connects within one breath.
@@ -25,6 +27,8 @@ def bind(address: Address) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address.host, address.port))
+        if ip_address(listener.getsockname()[0]).is_loopback:
+            do_not_pace(listener)
     except OSError:
         listener.close()
         raise

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
-from penstock.broker.api import Buffers, CloseConnection
+from penstock.broker.api import Buffers, CloseConnection, Part
 from penstock.broker.reply_memory import ReplyMemory
+from penstock.broker.sending import send_parts
+from penstock.disk.interface import Buffer
 from penstock.later import Later
 from penstock.telemetry.broker import BrokerMetrics
 from penstock.units import KIB
+from penstock.wire.stored_batches import StoredBatches
 
 # A client that sends without reading is not read from while so many of its replies wait. Kafka's clients keep at most
 # five requests in flight; the rest is for clients that pipeline more.
@@ -45,6 +48,7 @@ class Replies:
     __slots__ = (
         "_connection",
         "_flush_armed",
+        "_has_stored",
         "_held_bytes",
         "_loop",
         "_memory",
@@ -65,8 +69,10 @@ class Replies:
         self._metrics = metrics
         # From the first reply on that is not there yet.
         self._waiting: deque[Later[Buffers]] = deque()
-        self._out: list[bytes | bytearray | memoryview] = []
+        self._out: list[Part] = []
         self._out_bytes = 0
+        # Some of it is still in a file.
+        self._has_stored = False
         self._flush_armed = False
         # The last one that waits must not be overtaken.
         self._serial = False
@@ -126,6 +132,8 @@ class Replies:
         self._out.extend(buffers)
         for buffer in buffers:
             self._out_bytes += len(buffer)
+            if isinstance(buffer, StoredBatches):
+                self._has_stored = True
         if self._out_bytes >= WRITE_BUFFER_BYTES:
             # At once: only the transport knows whether the client reads, and many requests can be in one turn.
             self.flush()
@@ -135,14 +143,21 @@ class Replies:
             out, self._out = self._out, []
             size, self._out_bytes = self._out_bytes, 0
             self._metrics.bytes_out += size
-            if len(out) == 1:
-                self._transport.write(out[0])
+            if self._has_stored:
+                self._has_stored = False
+                send_parts(self._transport, out)
             else:
-                self._transport.writelines(out)
+                self._write(cast("list[Buffer]", out))
             if self.unread:
                 # All of it, however much has been sent: it stays in memory until the last byte has left.
                 self._held_bytes += size
                 self._memory.hold(size)
+
+    def _write(self, out: list[Buffer]) -> None:
+        if len(out) == 1:
+            self._transport.write(out[0])
+        else:
+            self._transport.writelines(out)
 
     # While the client does not read
 

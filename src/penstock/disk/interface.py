@@ -35,6 +35,12 @@ class File(Protocol):
     def read_cached(self, position: int, length: int) -> Buffer | None:
         """The same, but None unless every byte can be had without waiting for the device."""
 
+    def is_cached(self, position: int, length: int) -> bool:
+        """Whether it is known that every byte can be had without waiting for the device."""
+
+    def send(self, socket: int, position: int, length: int) -> int:
+        """To a socket that does not wait; returns how many bytes it took. Later changes of them may reach it, too."""
+
     def sync(self) -> None:
         """fdatasync."""
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from penstock.disk.buffers import ReadBuffers
 from penstock.disk.interface import Buffer, Space
+from penstock.disk.page_cache import is_cached
 
 
 class LocalFile:
@@ -45,6 +46,12 @@ class LocalFile:
             return None
         # A short answer means that the next page is not in the cache.
         return data if received == length else None
+
+    def is_cached(self, position: int, length: int) -> bool:
+        return is_cached(self._descriptor, position, length)
+
+    def send(self, socket: int, position: int, length: int) -> int:
+        return os.sendfile(socket, self._descriptor, position, length)
 
     def sync(self) -> None:
         os.fdatasync(self._descriptor)

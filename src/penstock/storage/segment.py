@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from penstock.disk.interface import Disk, File
+from penstock.storage.core.as_written import AsWritten
 from penstock.storage.core.checkpoint import SegmentRow
 from penstock.storage.core.damage import Damage
 from penstock.storage.core.log_files import LOG_SUFFIX, SUFFIXES, segment_stem
@@ -29,6 +30,7 @@ class Segment:
     __slots__ = (
         "_disk",
         "_file",
+        "as_written",
         "base_offset",
         "created_ms",
         "damage",
@@ -61,6 +63,7 @@ class Segment:
         self.gaps = False
         # Tells a reader that its bytes may have been cut off and replaced under it.
         self.truncations = 0
+        self.as_written = AsWritten()
         # Its files are gone, and their names may be those of another by now.
         self.is_removed = False
 
@@ -80,6 +83,7 @@ class Segment:
         file = self._disk.open(self.path + LOG_SUFFIX, create=True)
         file.truncate(0)
         self._file = file
+        self.as_written.begin(0)
         self.start_indexes()
 
     def start_indexes(self) -> None:
@@ -166,6 +170,7 @@ class Segment:
         self.size = position
         self.next_offset = next_offset
         self.truncations += 1
+        self.as_written.begin(position)
         self.damage = tuple(damage for damage in self.damage if damage.next_offset <= next_offset)
         newest_ms, known_position = indexes.newest()
         for found, header in sound_batches(self.file(), known_position, position, ANY_OFFSET, next_offset):

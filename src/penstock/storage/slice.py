@@ -6,11 +6,12 @@ import logging
 
 from penstock.disk.interface import Buffer, File
 from penstock.errors import PenstockError, Problem
-from penstock.storage.core.selection import Query, Selection, select
+from penstock.storage.core.selection import Query, Selection, large_batches, select
 from penstock.storage.segment import Segment
 from penstock.storage.segment_indexes import SegmentIndexes
 from penstock.units import MIB
 from penstock.wire.batch import HEADER_BYTES
+from penstock.wire.stored_batches import StoredBatches
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,10 @@ class Slice:
     def cached(self) -> Buffer | None:
         """The bytes, if none of them must be waited for."""
         return b""
+
+    def in_file(self) -> StoredBatches | None:
+        """Where the bytes are, if they may be sent from there without being looked at, and need not be waited for."""
+        return None
 
     def load(self) -> Buffer:
         """The bytes, all CRCs checked. Blocking.
@@ -57,7 +62,7 @@ class SearchedSlice(Slice):
             return None
         expected, position = self._segment.place_before(self._query.offset, indexes)
         available = self._segment.sound_end(position) - position
-        data = _read_cached(self._file, position, min(available, self._span(indexes, position)))
+        data = self._read_cached(position, min(available, self._span(indexes, position)))
         if data is None:
             return None
         is_behind = _is_behind_damage(self._segment, position)
@@ -66,6 +71,37 @@ class SearchedSlice(Slice):
             # Rare, and not worth a second way to do it without blocking.
             return None
         return _part(data, selection)
+
+    def _read_cached(self, position: int, length: int) -> Buffer | None:
+        try:
+            data = self._file.read_cached(position, length)
+        except OSError:
+            # `load` meets it again, and tells.
+            return None
+        if data is None:
+            self._segment.as_written.left_the_cache(position, length)
+        return data
+
+    def in_file(self) -> StoredBatches | None:
+        segment, indexes, query = self._segment, self._segment.indexes, self._query
+        if indexes is None or segment.damage or query.gaps or not self._is_there():
+            return None
+        _, position = segment.place_before(query.offset, indexes)
+        available = min(segment.size - position, query.max_bytes + self._interval_bytes)
+        if not segment.as_written.holds(position, available):
+            return None
+        try:
+            if not self._file.is_cached(position, available):
+                segment.as_written.left_the_cache(position, available)
+                return None
+            start, headers = large_batches(self._file, position, available, query)
+        except OSError:
+            # `load` meets it again, and tells.
+            return None
+        return StoredBatches(self._file, start, headers, self._is_there) if headers else None
+
+    def _is_there(self) -> bool:
+        return self._segment.truncations == self._truncations
 
     def _span(self, indexes: SegmentIndexes, position: int) -> int:
         """How much to read from there on. Where batches begin is known of all that are not small: so what is read need
@@ -145,9 +181,7 @@ class TailSlice(SearchedSlice):
         self.length = length
 
     def cached(self) -> Buffer | None:
-        if self._segment.truncations != self._truncations:
-            return None
-        return _read_cached(self._file, self._position, self.length)
+        return self._read_cached(self._position, self.length) if self._is_there() else None
 
 
 EMPTY = Slice(0)
@@ -160,14 +194,6 @@ def unreadable(path: str, error: OSError) -> PenstockError:
 def _is_behind_damage(segment: Segment, position: int) -> bool:
     """Then offsets may be missing there, if the damage was at the end when a follower went on behind a gap."""
     return any(damage.end_position == position for damage in segment.damage)
-
-
-def _read_cached(file: File, position: int, length: int) -> Buffer | None:
-    try:
-        return file.read_cached(position, length)
-    except OSError:
-        # `load` meets it again, and tells.
-        return None
 
 
 def _part(data: Buffer, selection: Selection) -> Buffer:

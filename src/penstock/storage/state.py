@@ -71,6 +71,8 @@ class LogState:
         self.segments = recovered.segments
         # The segment that is appended to; None when the next append begins a new one.
         self.active = self.segments[-1] if recovered.appendable else None
+        if self.active is not None:
+            self.active.as_written.begin(self.active.size)
         self.epochs = recovered.epochs
         self.producer_states = recovered.producers
         self.aborted = recovered.aborted
@@ -306,6 +308,8 @@ class LogState:
         """
         if self.failure is None:
             self.failure = reason
+            for segment in self.segments:
+                segment.as_written.end()
             leave_word(self.disk, self.directory)
 
     def abandon(self) -> None:

@@ -17,6 +17,7 @@ from penstock.wire.bounds import (
     uuid_of,
 )
 from penstock.wire.malformed import Malformed
+from penstock.wire.tuples import new_tuple
 
 _FIRST_WITH_LOG_START: Final = 5
 _FIRST_WITH_SESSION: Final = 7
@@ -206,7 +207,9 @@ def _read_flexible_partitions(
     end = at + count * _ROW_12_PLAIN.size
     rows = list(_ROW_12_PLAIN.iter_unpack(frame[at:end]))
     if not any(row[6] for row in rows):
-        return [PartitionFetch(*row[:6]) for row in rows], end
+        # Without what the tags would say.
+        rest = (None, UNKNOWN_HIGH_WATERMARK)
+        return [new_tuple(PartitionFetch, row[:6] + rest) for row in rows], end
     partitions = []
     for _ in range(count):
         try:

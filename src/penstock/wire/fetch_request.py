@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from penstock.wire.appending import append_compact_string, append_varint
 from penstock.wire.fetch import (
     CONSUMER,
     UNKNOWN_HIGH_WATERMARK,
@@ -18,7 +19,6 @@ from penstock.wire.fetch import (
     TopicFetch,
 )
 from penstock.wire.leaders import append_tag
-from penstock.wire.writing import append_compact_string, append_varint
 
 NEWEST_PACKED = 18
 _FIRST_WITH_HIGH_WATERMARK = 18

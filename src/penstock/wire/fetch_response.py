@@ -5,16 +5,17 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from penstock.wire.fetched import Buffer, FetchResponse, PartitionFetched
-from penstock.wire.leaders import append_node_endpoints, append_tag, leader_bytes
-from penstock.wire.schemas import FETCH, response_header_version
-from penstock.wire.writing import (
+from penstock.wire.appending import (
     append_compact_string,
     append_count,
     append_string,
     finish_response,
     start_response,
 )
+from penstock.wire.fetched import Buffer, FetchResponse, PartitionFetched
+from penstock.wire.leaders import append_node_endpoints, append_tag, leader_bytes
+from penstock.wire.schemas import FETCH, response_header_version
+from penstock.wire.stored_batches import StoredBatches
 
 _FIRST_WITH_LOG_START: Final = 5
 _FIRST_WITH_SESSION: Final = 7
@@ -37,11 +38,13 @@ _SNAPSHOT: Final = struct.Struct(">qix")
 _NO_UUID: Final = bytes(16)
 
 
-def pack_fetch_response(response: FetchResponse, version: int, correlation_id: int, throttle_ms: int) -> list[Buffer]:
+def pack_fetch_response(
+    response: FetchResponse, version: int, correlation_id: int, throttle_ms: int
+) -> list[Buffer | StoredBatches]:
     """The whole answer with length prefix and header, to be written in this order."""
     compact = version >= _FIRST_FLEXIBLE
     first = out = start_response(response_header_version(FETCH, version), correlation_id)
-    buffers: list[Buffer] = [first]
+    buffers: list[Buffer | StoredBatches] = [first]
     if version >= _FIRST_WITH_SESSION:
         out += _START_7.pack(throttle_ms, response.error_code, response.session_id)
     else:

@@ -9,6 +9,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from penstock.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
+from penstock.wire.stored_batches import StoredBatches
 
 Buffer = bytes | bytearray | memoryview
 
@@ -38,7 +39,7 @@ class PartitionFetched(NamedTuple):
     aborted_transactions: Sequence[AbortedTransaction] | None = None
     preferred_read_replica: int = -1
     # Whole batches over one or more buffers of bytes. Null is never sent: some clients take it for an error.
-    records: Sequence[Buffer] = ()
+    records: Sequence[Buffer | StoredBatches] = ()
     diverging_epoch: EpochEndOffset | None = None
     current_leader: LeaderIdAndEpoch | None = None
     snapshot_id: SnapshotId | None = None

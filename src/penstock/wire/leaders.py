@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from penstock.wire.writing import append_compact_string, append_varint
+from penstock.wire.appending import append_compact_string, append_varint
 
 # Leader id, leader epoch, no tagged fields.
 _LEADER = struct.Struct(">iix")

@@ -7,16 +7,16 @@ from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
-from penstock.wire.leaders import append_node_endpoints, append_tag, leader_bytes
-from penstock.wire.produced import OneProduced, PartitionProduced, Produced, ProduceResponse, TopicProduced
-from penstock.wire.schemas import PRODUCE, response_header_version
-from penstock.wire.writing import (
+from penstock.wire.appending import (
     append_compact_string,
     append_count,
     append_string,
     finish_response,
     start_response,
 )
+from penstock.wire.leaders import append_node_endpoints, append_tag, leader_bytes
+from penstock.wire.produced import OneProduced, PartitionProduced, Produced, ProduceResponse, TopicProduced
+from penstock.wire.schemas import PRODUCE, response_header_version
 
 _FIRST_WITH_THROTTLE: Final = 1
 _FIRST_WITH_APPEND_TIME: Final = 2

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from penstock.wire.appending import finish_response, start_response
 from penstock.wire.bounds import ElementBudget
 from penstock.wire.lifts import LIFTS
 from penstock.wire.lifts.lift import Lift
 from penstock.wire.reading import reader_for
 from penstock.wire.schemas import newest_version, request_class, response_class, response_header_version
-from penstock.wire.writing import finish_response, response_writer_for, start_response
+from penstock.wire.writing import response_writer_for
 
 Decode = Callable[[bytes], Any]
 Encode = Callable[[bytearray, Any, int], None]

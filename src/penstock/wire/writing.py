@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
+from penstock.wire.appending import append_compact_bytes, append_compact_string, append_string, append_varint
 from penstock.wire.shapes import ENTITY, FIXED_FORMATS, FieldShape, is_flexible, shape_of
 
 # Appends one value.
@@ -20,39 +21,9 @@ WriteValue = Callable[[bytearray, Any], None]
 # Appends some fields of a message.
 Step = Callable[[bytearray, Any], None]
 
-_INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _MILLISECOND = timedelta(milliseconds=1)
 _ZERO_UUID = bytes(16)
-
-
-# Length, correlation id, and in header version 1 an empty set of tagged fields.
-_RESPONSE_STARTS = (struct.Struct(">4xi"), struct.Struct(">4xix"))
-
-
-def start_response(header_version: int, correlation_id: int) -> bytearray:
-    """Room for the length prefix, and the header."""
-    return bytearray(_RESPONSE_STARTS[header_version].pack(correlation_id))
-
-
-def finish_response(start: bytearray, whole_bytes: int) -> None:
-    """Once all is there: the length prefix, which does not count itself."""
-    _INT32.pack_into(start, 0, whole_bytes - _INT32.size)
-
-
-def append_varint(out: bytearray, value: int) -> None:
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-
-
-def append_count(out: bytearray, count: int, compact: bool) -> None:
-    """Of elements or bytes; -1 stands for null."""
-    if compact:
-        append_varint(out, count + 1)
-    else:
-        out += _INT32.pack(count)
 
 
 def _uuid_bytes(value: UUID | None) -> bytes:
@@ -211,7 +182,7 @@ def _value_writer(field: FieldShape, source: type, flexible: bool) -> WriteValue
     if field.kind == "string":
         return append_compact_string if flexible else append_string
     if field.kind in ("bytes", "records"):
-        return _write_compact_bytes if flexible else _write_bytes
+        return append_compact_bytes if flexible else _write_bytes
     return _fixed_writer(field.kind)
 
 
@@ -260,30 +231,9 @@ def _array_writer(field: FieldShape, source: type, flexible: bool) -> WriteValue
     return write
 
 
-def append_string(out: bytearray, value: str | None) -> None:
-    if value is None:
-        out += b"\xff\xff"
-    else:
-        raw = value.encode()
-        out += _INT16.pack(len(raw))
-        out += raw
-
-
-def append_compact_string(out: bytearray, value: str | None) -> None:
-    _write_compact_bytes(out, None if value is None else value.encode())
-
-
 def _write_bytes(out: bytearray, value: bytes | None) -> None:
     if value is None:
         out += b"\xff\xff\xff\xff"
     else:
         out += _INT32.pack(len(value))
-        out += value
-
-
-def _write_compact_bytes(out: bytearray, value: bytes | None) -> None:
-    if value is None:
-        out.append(0)
-    else:
-        append_varint(out, len(value) + 1)
         out += value

@@ -47,11 +47,13 @@ from penstock.wire.fetch import CONSUMER, READ_COMMITTED, FetchRequest, read_fet
 from penstock.wire.fetch_response import pack_fetch_response
 from penstock.wire.fetched import EpochEndOffset, FetchResponse, PartitionFetched, TopicFetched
 from penstock.wire.leaders import LeaderIdAndEpoch
+from penstock.wire.tuples import new_tuple
 
 # Kafka's fetch.max.bytes: the most that one answer holds, whatever the client asks for.
 MAX_BYTES: Final = 55 * MIB
 # What an answer holds unless the client insists on more with min_bytes. Larger ones are slower: the client has nothing
-# to do while one is made, the broker nothing while it is taken in, and others wait longer for the event loop.
+# to do while one is made, the broker nothing while it is taken in, and others wait longer for the event loop. What
+# stays in its file counts for less, so an answer may become four times as large.
 ENOUGH_BYTES: Final = MIB
 
 
@@ -105,7 +107,7 @@ class Fetch:
         if follower is not None:
             follower.told()
             if not (read.size or read.failed or follower.is_urgent) and follower.has_more_by_now(read.rows):
-                read = read_again(self._replicas, read, self._new_read(request, follower), follower)
+                read = read_again(self._replicas, read, self._new_read(request, follower, caller), follower)
             is_urgent = follower.is_urgent
         else:
             tenant = caller.tenant
@@ -116,19 +118,25 @@ class Fetch:
         return self._park(request, plan, read, caller, reader, tenant)
 
     def _read(self, request: FetchRequest, plan: Plan, reader: Reader, caller: Caller) -> FetchRead:
-        read = self._new_read(request, reader)
+        read = self._new_read(request, reader, caller)
         if plan.session is not None or reader.is_follower or len(plan.wanted) == 1:
             return read_all(self._replicas, plan.wanted, read, reader)
         read_all(self._replicas, _in_turn(plan.wanted, caller.served_last), read, reader)
         caller.served_last = _last_served(read) if read.size else None
         return read
 
-    def _new_read(self, request: FetchRequest, reader: Reader) -> FetchRead:
+    def _new_read(self, request: FetchRequest, reader: Reader, caller: Caller) -> FetchRead:
         # Twice: an answer is made of whole batches, and must not fall short for the last one.
         enough_bytes = min(MAX_BYTES, max(ENOUGH_BYTES, 2 * request.min_bytes))
-        max_bytes = min(request.max_bytes, enough_bytes, self._reply_memory.allowance())
+        max_bytes = min(request.max_bytes, MAX_BYTES, self._reply_memory.allowance())
         return FetchRead(
-            max_bytes, request.min_bytes, to_end=reader.is_follower, reads_committed=reader.reads_committed
+            max_bytes,
+            min(max_bytes, enough_bytes),
+            request.min_bytes,
+            to_end=reader.is_follower,
+            reads_committed=reader.reads_committed,
+            # Not to followers: what is not committed yet may be cut off and written anew while it is on its way.
+            takes_files=caller.takes_files and not reader.is_follower,
         )
 
     def _park(
@@ -139,7 +147,7 @@ class Fetch:
         def finish() -> None:
             caller.when_gone = caller.when_more = None
             if reader.is_follower and not read.size:
-                found = read_again(self._replicas, read, self._new_read(request, reader), reader)
+                found = read_again(self._replicas, read, self._new_read(request, reader, caller), reader)
             else:
                 found = self._read(request, plan, reader, caller)
             response = self._answer(request, plan, found, tenant)
@@ -209,7 +217,8 @@ class Fetch:
             if row.records and plan.session is not None:
                 plan.session.served(wanted)
             wanted.told_high_watermark, wanted.told_start_offset = row.high_watermark, row.start_offset
-            if topic is None or topic.name != wanted.topic or topic.topic_id != wanted.topic_id:
+            # The same id is the same object, mostly, and to compare two takes a call. If it is not, `topics` has it.
+            if topic is None or topic.name != wanted.topic or topic.topic_id is not wanted.topic_id:
                 topic = TopicFetched(wanted.topic, wanted.topic_id, [])
                 topic = topics.setdefault((wanted.topic, wanted.topic_id), topic)
             partitions = topic.partitions
@@ -261,7 +270,7 @@ def _load(slices: list[Slice | None]) -> list[Buffer | PenstockError]:
 
 
 def _partition(request: FetchRequest, row: Row) -> PartitionFetched:
-    return PartitionFetched(
+    fields = (
         row.wanted.index,
         NONE,
         row.high_watermark,
@@ -271,7 +280,10 @@ def _partition(request: FetchRequest, row: Row) -> PartitionFetched:
         row.preferred_replica,
         row.records,
         None if row.parting is None else EpochEndOffset(*row.parting),
+        None,
+        None,
     )
+    return new_tuple(PartitionFetched, fields)
 
 
 def _wanted(request: FetchRequest) -> Iterable[Wanted]:

@@ -7,11 +7,16 @@ from typing import NamedTuple
 
 import crc32c
 
-from penstock.wire.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC
+from penstock.storage.core.scan import Readable
+from penstock.units import KIB
+from penstock.wire.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header
 
 _PREFIX = struct.Struct(">qiibIhi")
 _BASE_OFFSET = struct.Struct(">q")
 _CRC_START = 21
+# A read for each header is worth it if batches are as large as this on average, which is not told by the first few.
+_LARGE_BYTES = 16 * KIB
+_FEW_BATCHES = 4
 
 
 class Query(NamedTuple):
@@ -84,6 +89,43 @@ def select(
             cut_short = position + HEADER_BYTES > available
             return Selection(position, position, expected_offset, fault=cut_short, needed=HEADER_BYTES)
     return Selection(position if start < 0 else start, position, expected_offset)
+
+
+def large_batches(file: Readable, position: int, available: int, query: Query) -> tuple[int, list[BatchHeader]]:
+    """The same of bytes that are known to be right, by headers alone: where the first begins, and all of them.
+
+    The batch at `position` is at or before the one that is asked for. None if it would take more to read headers than
+    to read all, if the first does not fit, or if anything is not as it should be.
+    """
+    offset, upto, max_bytes, _, first_epoch, last_epoch, _ = query
+    end, start, looked_at = position + available, position, 0
+    headers: list[BatchHeader] = []
+    expected_offset = -1
+    while position + HEADER_BYTES <= end:
+        looked_at += 1
+        if looked_at > _FEW_BATCHES and position - start < looked_at * _LARGE_BYTES:
+            return start, []
+        data = file.read(position, HEADER_BYTES)
+        header = read_header(data) if len(data) == HEADER_BYTES else None
+        if (
+            header is None
+            or header.magic != MAGIC
+            or header.last_offset_delta < 0
+            or header.size < HEADER_BYTES
+            or expected_offset not in (-1, header.base_offset)
+        ):
+            return start, []
+        following = position + header.size
+        if header.next_offset <= offset:
+            start = following
+        elif header.next_offset > upto or following > end or following - start > max_bytes:
+            break
+        elif not first_epoch <= header.leader_epoch <= last_epoch:
+            return start, []
+        else:
+            headers.append(header)
+        position, expected_offset = following, header.next_offset
+    return start, headers
 
 
 def _is_gap(data: bytes | bytearray | memoryview, base: int, expected_offset: int, end: int, following: int) -> bool:

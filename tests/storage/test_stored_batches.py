@@ -1,0 +1,159 @@
+"""What may be sent from its file without being looked at: large batches that this process has written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.disk.faults import FaultyDisk
+from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents
+
+from penstock.config.log import LogSettings
+from penstock.disk.interface import write_fully
+from penstock.disk.local import LocalDisk
+from penstock.storage.log import Log
+from penstock.units import KIB, MIB
+from penstock.wire.batch import CONTROL, BatchHeader, count_records, read_header
+from penstock.wire.records import Record, build_batch
+from penstock.wire.stored_batches import StoredBatches
+
+LARGE = bytes(40 * KIB)
+
+
+class Stored:
+    def __init__(self, directory: Path) -> None:
+        self.disk = FaultyDisk(LocalDisk())
+        self.directory = str(directory)
+        self.open()
+
+    def open(self) -> None:
+        self.log = Log.open(self.disk, self.directory, LogSettings(segment_bytes=MIB), now_ms=NOW_MS)
+
+    def at(self, offset: int, max_bytes: int = MIB) -> StoredBatches | None:
+        return self.log.read(offset, max_bytes, upto=self.log.end_offset, at_least_one=True).in_file()
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Stored:
+    stored = Stored(tmp_path)
+    append(stored.log, batch_of(b"a", LARGE))
+    if stored.at(0) is None:
+        pytest.skip("this system does not tell what is in its page cache")
+    return stored
+
+
+def test_they_are_what_would_be_read(stored: Stored) -> None:
+    for number in range(5):
+        append(stored.log, batch_of(b"%d" % number, LARGE, b"x"))
+    for offset in range(stored.log.end_offset):
+        assert stored.at(offset, KIB) is None, "a first batch that does not fit is a rare case"
+        for max_bytes in (50 * KIB, 100 * KIB, MIB):
+            found = stored.at(offset, max_bytes)
+            assert found is not None
+            data = bytes_at(stored.log, offset, max_bytes=max_bytes)
+            assert (bytes(found), len(found)) == (data, len(data))
+            assert found.count_records(offset) == count_records(data, offset)
+            assert found.behind(70) == data[70:]
+            assert found.end_offset in (2, *range(5, 18, 3))
+
+
+def test_small_batches_are_looked_at(stored: Stored) -> None:
+    for _ in range(20):
+        append(stored.log, batch_of(b"small"))
+    assert stored.at(2) is None
+    assert stored.at(20) is None
+
+
+def test_what_another_process_wrote_is_looked_at(stored: Stored) -> None:
+    stored.log.close()
+    stored.open()
+    assert stored.at(0) is None
+    append(stored.log, batch_of(LARGE))
+    assert stored.at(0) is None
+    assert stored.at(2) is not None
+
+
+@pytest.mark.parametrize("asked", ["in a file", "in memory"])
+def test_what_has_left_the_page_cache_is_looked_at_from_then_on(stored: Stored, asked: str) -> None:
+    stored.disk.is_cold = True
+    if asked == "in a file":
+        assert stored.at(0) is None
+    else:
+        assert stored.log.read(0, MIB, upto=2, at_least_one=True).cached() is None
+    stored.disk.is_cold = False
+    assert stored.at(0) is None
+    assert contents(stored.log)
+    roll(stored)
+    assert stored.at(stored.log.end_offset - 1) is not None
+
+
+def test_also_in_segments_that_are_full_and_when_the_log_is_idle(stored: Stored) -> None:
+    roll(stored)
+    ticket = stored.log.begin_sync(checkpoint=True)
+    assert ticket is not None
+    ticket.run()
+    stored.log.finish_sync(ticket)
+    found = stored.at(0)
+    # In memory it is read to where the index last says that a batch begins.
+    assert found is not None and bytes(found).startswith(bytes_at(stored.log, 0))
+
+
+def roll(stored: Stored) -> None:
+    while len([name for name in stored.disk.list_directory(stored.directory) if name.endswith(".log")]) < 2:
+        append(stored.log, batch_of(LARGE, LARGE, LARGE))
+
+
+def test_after_a_failed_sync_all_is_looked_at(stored: Stored) -> None:
+    before = contents(stored.log)
+    stored.log.fail("the disk has lost something")
+    stored.log.durable_offset = stored.log.end_offset
+    assert stored.at(0) is None
+    assert contents(stored.log) == before
+
+
+@pytest.mark.parametrize("changed", [0, 7, 11, 16])
+def test_headers_that_are_not_as_they_were_written_are_noticed(stored: Stored, changed: int) -> None:
+    append(stored.log, batch_of(LARGE))
+    first = bytes_at(stored.log, 0, max_bytes=1)
+    position = len(first) + changed
+    (name,) = [name for name in stored.disk.list_directory(stored.directory) if name.endswith(".log")]
+    file = stored.disk.open(f"{stored.directory}/{name}")
+    write_fully(file, [bytes([file.read(position, 1)[0] ^ 0x41])], position)
+    found = stored.at(0)
+    assert found is None or bytes(found) == first
+    assert stored.at(2) is None
+
+
+def test_they_are_gone_when_the_log_is_cut(stored: Stored) -> None:
+    append(stored.log, batch_of(LARGE))
+    kept = stored.at(0)
+    assert kept is not None and kept.is_there()
+    stored.log.truncate_to(2)
+    assert not kept.is_there()
+
+
+@given(
+    batches=st.lists(
+        st.tuples(st.booleans(), st.lists(st.binary(max_size=3), min_size=1, max_size=4)), min_size=1, max_size=5
+    ),
+    first=st.integers(0, 3),
+)
+def test_records_are_counted_as_in_memory(batches: list[tuple[bool, list[bytes]]], first: int) -> None:
+    headers: list[BatchHeader] = []
+    data = bytearray()
+    for is_marker, values in batches:
+        records = [Record(place, NOW_MS, None, value) for place, value in enumerate(values)]
+        batch = bytearray(build_batch(records))
+        header = read_header(batch)._replace(base_offset=headers[-1].next_offset if headers else 10)
+        batch[:8] = header.base_offset.to_bytes(8, "big")
+        if is_marker:
+            batch[22] |= CONTROL
+        headers.append(read_header(batch))
+        data += batch
+    found = StoredBatches(LocalDisk().open("/dev/null"), 0, headers, lambda: True)
+    offset = 10 + min(first, headers[0].last_offset_delta)
+    assert len(found) == len(data)
+    assert found.count_records(offset) == count_records(data, offset)
+    assert found.end_offset == headers[-1].next_offset
