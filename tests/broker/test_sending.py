@@ -24,7 +24,7 @@ from penstock.config.address import Address
 from penstock.disk.interface import File, write_fully
 from penstock.disk.local import LocalDisk
 from penstock.units import KIB, MIB
-from penstock.wire.batch import BatchHeader, read_header
+from penstock.wire.batch import read_header
 from penstock.wire.records import Record, build_batch
 from penstock.wire.stored_batches import StoredBatches
 
@@ -35,10 +35,23 @@ def batch_of(size: int) -> bytes:
     return bytes(build_batch([Record(0, 0, None, os.urandom(size))]))
 
 
-def stored(file: File, position: int, *batches: bytes, is_there: Callable[[], bool] = lambda: True) -> StoredBatches:
-    write_fully(file, [*batches], position)
-    headers: list[BatchHeader] = [read_header(batch) for batch in batches]
-    return StoredBatches(file, position, headers, is_there)
+class Log:
+    """Whose batches they are."""
+
+    def __init__(self) -> None:
+        self.is_cut = False
+        self.is_doubted = False
+
+    def is_as_known(self, position: int, length: int) -> bool:
+        return not self.is_cut
+
+    def doubt(self) -> None:
+        self.is_doubted = True
+
+
+def stored(file: File, position: int, batch: bytes, log: Log) -> StoredBatches:
+    write_fully(file, [batch], position)
+    return StoredBatches(file, position, [read_header(batch)], log)
 
 
 def new_file(directory: Path) -> File:
@@ -103,7 +116,7 @@ def test_parts_arrive_in_order(
         parts: list[Part] = []
         for is_stored, size in reply:
             batch = batch_of(size)
-            parts.append(stored(file, position, batch) if is_stored else batch)
+            parts.append(stored(file, position, batch, Log()) if is_stored else batch)
             position += len(batch)
             expected += batch
         sent.append(parts)
@@ -117,7 +130,9 @@ def test_parts_arrive_in_order(
 
 
 def test_nothing_is_sent_of_what_has_been_cut_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    part = stored(new_file(tmp_path), 0, batch_of(MIB), is_there=lambda: False)
+    log = Log()
+    part = stored(new_file(tmp_path), 0, batch_of(MIB), log)
+    log.is_cut = True
 
     async def work(transport: asyncio.Transport, client: socket.socket) -> None:
         send_parts(transport, [b"before", part])
@@ -125,12 +140,12 @@ def test_nothing_is_sent_of_what_has_been_cut_off(tmp_path: Path, caplog: pytest
 
     with caplog.at_level(logging.WARNING):
         with_connection(work)
-    assert "truncated" in str(caplog.records[0].__dict__["why"])
+    assert "has changed" in str(caplog.records[0].__dict__["why"])
 
 
 def test_a_file_that_cannot_be_read_ends_the_connection(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    disk = FaultyDisk(LocalDisk())
-    part = stored(disk.open(f"{tmp_path}/log", create=True), 0, batch_of(MIB))
+    disk, log = FaultyDisk(LocalDisk()), Log()
+    part = stored(disk.open(f"{tmp_path}/log", create=True), 0, batch_of(MIB), log)
     disk.fail("read", errno.EIO)
 
     async def work(transport: asyncio.Transport, client: socket.socket) -> None:
@@ -141,11 +156,12 @@ def test_a_file_that_cannot_be_read_ends_the_connection(tmp_path: Path, caplog: 
     with caplog.at_level(logging.WARNING):
         with_connection(work)
     assert os.strerror(errno.EIO) in str(caplog.records[0].__dict__["why"])
+    assert log.is_doubted, "or the client would meet the same again and again"
 
 
 def test_a_file_that_is_shorter_than_it_should_be_ends_the_connection(tmp_path: Path) -> None:
-    file = new_file(tmp_path)
-    part = stored(file, 0, batch_of(MIB))
+    file, log = new_file(tmp_path), Log()
+    part = stored(file, 0, batch_of(MIB), log)
     file.truncate(MIB // 2)
 
     async def work(transport: asyncio.Transport, client: socket.socket) -> None:
@@ -156,7 +172,7 @@ def test_a_file_that_is_shorter_than_it_should_be_ends_the_connection(tmp_path: 
 
 
 def test_to_a_client_that_has_gone_nothing_is_sent(tmp_path: Path) -> None:
-    part = stored(new_file(tmp_path), 0, batch_of(MIB))
+    part = stored(new_file(tmp_path), 0, batch_of(MIB), Log())
 
     async def work(transport: asyncio.Transport, client: socket.socket) -> None:
         transport.abort()

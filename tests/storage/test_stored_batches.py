@@ -13,6 +13,7 @@ from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents
 from penstock.config.log import LogSettings
 from penstock.disk.interface import write_fully
 from penstock.disk.local import LocalDisk
+from penstock.disk.page_cache import is_cached
 from penstock.storage.log import Log
 from penstock.units import KIB, MIB
 from penstock.wire.batch import CONTROL, BatchHeader, count_records, read_header
@@ -22,6 +23,13 @@ from penstock.wire.stored_batches import StoredBatches
 LARGE = bytes(40 * KIB)
 
 
+class Anywhere:
+    def is_as_known(self, position: int, length: int) -> bool:
+        return True
+
+    def doubt(self) -> None: ...
+
+
 class Stored:
     def __init__(self, directory: Path) -> None:
         self.disk = FaultyDisk(LocalDisk())
@@ -29,19 +37,26 @@ class Stored:
         self.open()
 
     def open(self) -> None:
-        self.log = Log.open(self.disk, self.directory, LogSettings(segment_bytes=MIB), now_ms=NOW_MS)
+        self.log = Log.open(self.disk, self.directory, LogSettings(segment_bytes=8 * MIB), now_ms=NOW_MS)
 
-    def at(self, offset: int, max_bytes: int = MIB) -> StoredBatches | None:
-        return self.log.read(offset, max_bytes, upto=self.log.end_offset, at_least_one=True).in_file()
+    def at(self, offset: int, max_bytes: int = MIB, *, upto: int | None = None) -> StoredBatches | None:
+        end_offset = self.log.end_offset if upto is None else upto
+        return self.log.read(offset, max_bytes, upto=end_offset, at_least_one=True).in_file()
 
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Stored:
     stored = Stored(tmp_path)
     append(stored.log, batch_of(b"a", LARGE))
-    if stored.at(0) is None:
+    if not has_cachestat():
         pytest.skip("this system does not tell what is in its page cache")
     return stored
+
+
+def has_cachestat() -> bool:
+    with open(__file__, "rb") as file:
+        file.read()
+        return is_cached(file.fileno(), 0, 1)
 
 
 def test_they_are_what_would_be_read(stored: Stored) -> None:
@@ -57,6 +72,35 @@ def test_they_are_what_would_be_read(stored: Stored) -> None:
             assert found.count_records(offset) == count_records(data, offset)
             assert found.behind(70) == data[70:]
             assert found.end_offset in (2, *range(5, 18, 3))
+
+
+def test_nothing_is_sent_beyond_what_may_be_read(stored: Stored) -> None:
+    for _ in range(5):
+        append(stored.log, batch_of(LARGE, LARGE))
+    for upto in range(1, stored.log.end_offset + 1):
+        for offset in range(upto):
+            found = stored.at(offset, upto=upto)
+            assert found is None or offset < found.end_offset <= upto
+            assert (found is None) is (offset - offset % 2 + 2 > upto)
+
+
+def test_what_was_checked_is_known_until_it_leaves_the_page_cache(stored: Stored) -> None:
+    for _ in range(5):
+        append(stored.log, batch_of(LARGE, LARGE))
+    stored.log.close()
+    stored.open()
+    assert stored.at(0) is None
+    data = bytes_at(stored.log, 0)
+    found = stored.at(0, len(data) - 8 * KIB)
+    assert found is not None and data.startswith(bytes(found))
+    stored.disk.is_cold = True
+    part = stored.log.read(0, MIB, upto=stored.log.end_offset, at_least_one=True)
+    assert (part.in_file(), part.cached()) == (None, None)
+    stored.disk.is_cold = False
+    assert stored.at(0, len(data) - 8 * KIB) is None
+    part.load()
+    part.has_loaded()
+    assert stored.at(0, len(data) - 8 * KIB) is not None
 
 
 def test_small_batches_are_looked_at(stored: Stored) -> None:
@@ -113,7 +157,7 @@ def test_after_a_failed_sync_all_is_looked_at(stored: Stored) -> None:
     assert contents(stored.log) == before
 
 
-@pytest.mark.parametrize("changed", [0, 7, 11, 16])
+@pytest.mark.parametrize("changed", [0, 7, 11, 12, 15, 16])
 def test_headers_that_are_not_as_they_were_written_are_noticed(stored: Stored, changed: int) -> None:
     append(stored.log, batch_of(LARGE))
     first = bytes_at(stored.log, 0, max_bytes=1)
@@ -121,6 +165,8 @@ def test_headers_that_are_not_as_they_were_written_are_noticed(stored: Stored, c
     (name,) = [name for name in stored.disk.list_directory(stored.directory) if name.endswith(".log")]
     file = stored.disk.open(f"{stored.directory}/{name}")
     write_fully(file, [bytes([file.read(position, 1)[0] ^ 0x41])], position)
+    for _ in range(100):
+        append(stored.log, batch_of(LARGE))
     found = stored.at(0)
     assert found is None or bytes(found) == first
     assert stored.at(2) is None
@@ -131,6 +177,21 @@ def test_they_are_gone_when_the_log_is_cut(stored: Stored) -> None:
     kept = stored.at(0)
     assert kept is not None and kept.is_there()
     stored.log.truncate_to(2)
+    assert not kept.is_there()
+
+
+@pytest.mark.parametrize("happens", ["failure", "end", "doubt", "eviction"])
+def test_they_are_not_sent_if_anything_has_happened_meanwhile(stored: Stored, happens: str) -> None:
+    kept = stored.at(0)
+    assert kept is not None and kept.is_there()
+    if happens == "failure":
+        stored.log.fail("the disk has lost something")
+    elif happens == "end":
+        stored.log.close()
+    elif happens == "doubt":
+        kept.doubt()
+    else:
+        stored.disk.is_cold = True
     assert not kept.is_there()
 
 
@@ -152,7 +213,7 @@ def test_records_are_counted_as_in_memory(batches: list[tuple[bool, list[bytes]]
             batch[22] |= CONTROL
         headers.append(read_header(batch))
         data += batch
-    found = StoredBatches(LocalDisk().open("/dev/null"), 0, headers, lambda: True)
+    found = StoredBatches(LocalDisk().open("/dev/null"), 0, headers, Anywhere())
     offset = 10 + min(first, headers[0].last_offset_delta)
     assert len(found) == len(data)
     assert found.count_records(offset) == count_records(data, offset)

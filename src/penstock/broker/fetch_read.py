@@ -224,6 +224,8 @@ class FetchRead:
         Not if compaction has taken markers meanwhile: a client that is told of a transaction, and then does not meet
         its end, leaves out what its producer committed later.
         """
+        if row.slice is not None:
+            row.slice.has_loaded()
         if row.take(data) and row.partition is not None and row.knows_aborted(row.partition):
             self.read_on(row, row.partition)
 

@@ -38,19 +38,28 @@ def do_not_pace(listener: socket.socket) -> None:
 
 def send_parts(transport: asyncio.Transport, parts: Sequence[Part]) -> None:
     """Behind all that the transport was given before. What the socket does not take at once is read for it."""
+    if transport.is_closing():
+        return
+    stored = [part for part in parts if isinstance(part, StoredBatches)]
     try:
+        if not all(part.is_there() for part in stored):
+            raise OSError("what was to be sent from a file has changed, or must be read from the disk")
         place, sent = 0, 0
-        if not all(part.is_there() for part in parts if isinstance(part, StoredBatches)):
-            raise OSError("the log was truncated")
-        if not transport.get_write_buffer_size() and not transport.is_closing():
+        if not transport.get_write_buffer_size():
             place, sent = _send(transport.get_extra_info("socket").fileno(), parts)
-        rest = [_behind(part, 0) for part in parts[place + 1 :]]
         if place < len(parts):
+            rest = [_behind(part, 0) for part in parts[place + 1 :]]
             transport.writelines([_behind(parts[place], sent), *rest])
     except OSError as error:
-        # The length of the reply is out already: the client can only ask again.
+        # Some of it may be out already: the client can only ask again, and then it is read and checked.
         logger.warning("reply.broken_off", extra={"why": f"{error}. The client connects and asks again"})
+        for part in stored:
+            part.doubt()
         transport.abort()
+    except MemoryError:
+        # As above; the connection must not go on in the middle of a reply.
+        transport.abort()
+        raise
 
 
 def _send(descriptor: int, parts: Sequence[Part]) -> tuple[int, int]:
@@ -68,10 +77,10 @@ def _send(descriptor: int, parts: Sequence[Part]) -> tuple[int, int]:
                 else:
                     taken = connection.send(memoryview(part)[sent:], more)
                 if not taken:
-                    raise OSError("the file ends before the records do")
+                    return place, sent
                 sent += taken
-    except (BlockingIOError, ConnectionError):
-        # The transport meets it, too.
+    except OSError:
+        # The socket is full, or whoever does it the other way meets the same.
         return place, sent
     finally:
         connection.detach()

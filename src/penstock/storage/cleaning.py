@@ -199,7 +199,7 @@ def _has_no_records(batch: memoryview, header: BatchHeader, transactions: Cleane
 
 def _batches(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """All batches of a closed segment, checked; damage ends the pass, with an error that says where."""
-    file = segment.file()
+    file = segment.file(to_scan=True)
     truncations = segment.truncations
     end, expected_offset = 0, segment.base_offset
     for position, header in valid_batches(

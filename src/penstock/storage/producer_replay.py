@@ -64,7 +64,7 @@ def replay_producers(
                 if header.is_control:
                     replayed.ended_later.add(header.producer_id)
                 continue
-            read = partial(segment.file().read, position, header.size)
+            read = partial(segment.file(to_scan=True).read, position, header.size)
             row = states.take_up(header, read, used_ms.get(header.producer_id, header.max_timestamp))
             if row is not None:
                 replayed.aborted.append(row)

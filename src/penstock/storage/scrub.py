@@ -80,6 +80,8 @@ class Scrub:
         """On until so many bytes are checked, the segment ends, or a batch is not valid."""
         assert self._file is not None
         start = self._position
+        # It is checked, but the kernel reads ahead.
+        segment.known.doubt()
         batches = valid_batches(
             self._file,
             start,

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from penstock.disk.interface import Disk, File
-from penstock.storage.core.as_written import AsWritten
 from penstock.storage.core.checkpoint import SegmentRow
 from penstock.storage.core.damage import Damage
+from penstock.storage.core.known_bytes import KnownBytes
 from penstock.storage.core.log_files import LOG_SUFFIX, SUFFIXES, segment_stem
 from penstock.storage.core.retention import SegmentFacts
 from penstock.storage.core.scan import ANY_OFFSET, next_valid_batch, sound_batches
@@ -30,7 +30,6 @@ class Segment:
     __slots__ = (
         "_disk",
         "_file",
-        "as_written",
         "base_offset",
         "created_ms",
         "damage",
@@ -38,6 +37,7 @@ class Segment:
         "generation",
         "indexes",
         "is_removed",
+        "known",
         "max_timestamp_ms",
         "next_offset",
         "path",
@@ -63,7 +63,7 @@ class Segment:
         self.gaps = False
         # Tells a reader that its bytes may have been cut off and replaced under it.
         self.truncations = 0
-        self.as_written = AsWritten()
+        self.known = KnownBytes()
         # Its files are gone, and their names may be those of another by now.
         self.is_removed = False
 
@@ -72,7 +72,10 @@ class Segment:
         newest_ms = self.max_timestamp_ms if self.max_timestamp_ms >= 0 else self.created_ms
         return SegmentFacts(self.next_offset, self.size, newest_ms)
 
-    def file(self) -> File:
+    def file(self, *, to_scan: bool = False) -> File:
+        """`to_scan`: for whoever reads without being asked for it, or without checking."""
+        if to_scan:
+            self.known.doubt()
         file = self._file
         if file is None:
             file = self._file = self._disk.open(self.path + LOG_SUFFIX)
@@ -83,7 +86,7 @@ class Segment:
         file = self._disk.open(self.path + LOG_SUFFIX, create=True)
         file.truncate(0)
         self._file = file
-        self.as_written.begin(0)
+        self.known.write_from(0)
         self.start_indexes()
 
     def start_indexes(self) -> None:
@@ -117,6 +120,7 @@ class Segment:
 
     def rebuild_indexes(self, interval_bytes: int, file: File | None = None) -> SegmentIndexes:
         """On any thread. Blocking."""
+        self.known.doubt()
         rebuilt = SegmentIndexes.rebuild(
             file or self.file(), self.path, self.base_offset, self.next_offset, self.size, interval_bytes
         )
@@ -158,7 +162,7 @@ class Segment:
 
     def batches(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of the sound batches from the one at `position` on. On any thread. Blocking."""
-        return sound_batches(self.file(), position, self.size, ANY_OFFSET, self.next_offset)
+        return sound_batches(self.file(to_scan=True), position, self.size, ANY_OFFSET, self.next_offset)
 
     def cut(self, position: int, next_offset: int, interval_bytes: int) -> None:
         """What is known of it when it ends where a batch begins, or damage. Blocking; the file is not touched.
@@ -170,10 +174,9 @@ class Segment:
         self.size = position
         self.next_offset = next_offset
         self.truncations += 1
-        self.as_written.begin(position)
         self.damage = tuple(damage for damage in self.damage if damage.next_offset <= next_offset)
         newest_ms, known_position = indexes.newest()
-        for found, header in sound_batches(self.file(), known_position, position, ANY_OFFSET, next_offset):
+        for found, header in sound_batches(self.file(to_scan=True), known_position, position, ANY_OFFSET, next_offset):
             newest_ms = max(newest_ms, header.max_timestamp)
             if found + header.size == position:
                 self.next_offset = header.next_offset
@@ -206,7 +209,9 @@ class Segment:
 
     def diagnose(self, position: int, expected_offset: int) -> Damage:
         """How far the damage reaches that begins at `position`. On any thread. Blocking."""
-        sound = next_valid_batch(self.file(), position + 1, self.size, expected_offset, end_offset=self.next_offset)
+        sound = next_valid_batch(
+            self.file(to_scan=True), position + 1, self.size, expected_offset, end_offset=self.next_offset
+        )
         if sound is None:
             return Damage(expected_offset, max(self.next_offset, expected_offset + 1), position, self.size)
         return Damage(expected_offset, sound[1].base_offset, position, sound[0])

@@ -42,11 +42,14 @@ class Slice:
         """
         return b""
 
+    def has_loaded(self) -> None:
+        """Back on the event loop's thread, after `load`."""
+
 
 class SearchedSlice(Slice):
     """A part of a segment known only roughly: the batches must be looked at, so all are checked."""
 
-    __slots__ = ("_file", "_interval_bytes", "_query", "_segment", "_truncations")
+    __slots__ = ("_file", "_interval_bytes", "_loaded", "_query", "_segment", "_truncations")
 
     def __init__(self, segment: Segment, query: Query, interval_bytes: int) -> None:
         super().__init__(min(query.max_bytes, segment.size) if not query.at_least_one else segment.size)
@@ -55,10 +58,14 @@ class SearchedSlice(Slice):
         self._query = query
         self._interval_bytes = interval_bytes
         self._truncations = segment.truncations
+        # Position and length of what was found and checked by a pool thread.
+        self._loaded: tuple[int, int] | None = None
 
     def cached(self) -> Buffer | None:
         indexes = self._segment.indexes
         if indexes is None or self._segment.truncations != self._truncations:
+            # Nobody has looked whether it is in the page cache: `load` may read it from the disk.
+            self._segment.known.doubt()
             return None
         expected, position = self._segment.place_before(self._query.offset, indexes)
         available = self._segment.sound_end(position) - position
@@ -69,7 +76,9 @@ class SearchedSlice(Slice):
         selection = select(data, available, expected, self._query, is_behind=is_behind)
         if selection.needed or (selection.fault and selection.start == selection.end):
             # Rare, and not worth a second way to do it without blocking.
+            self._segment.known.left_the_cache(position, self._segment.size)
             return None
+        self._segment.known.checked(position + selection.start, selection.end - selection.start)
         return _part(data, selection)
 
     def _read_cached(self, position: int, length: int) -> Buffer | None:
@@ -77,31 +86,35 @@ class SearchedSlice(Slice):
             data = self._file.read_cached(position, length)
         except OSError:
             # `load` meets it again, and tells.
-            return None
+            data = None
         if data is None:
-            self._segment.as_written.left_the_cache(position, length)
+            self._segment.known.left_the_cache(position, self._segment.size)
         return data
 
     def in_file(self) -> StoredBatches | None:
         segment, indexes, query = self._segment, self._segment.indexes, self._query
-        if indexes is None or segment.damage or query.gaps or not self._is_there():
+        if indexes is None or segment.damage or query.gaps:
             return None
-        _, position = segment.place_before(query.offset, indexes)
+        expected, position = segment.place_before(query.offset, indexes)
         available = min(segment.size - position, query.max_bytes + self._interval_bytes)
-        if not segment.as_written.holds(position, available):
+        if not self.is_as_known(position, available):
             return None
-        try:
-            if not self._file.is_cached(position, available):
-                segment.as_written.left_the_cache(position, available)
-                return None
-            start, headers = large_batches(self._file, position, available, query)
-        except OSError:
-            # `load` meets it again, and tells.
-            return None
-        return StoredBatches(self._file, start, headers, self._is_there) if headers else None
+        start, headers = large_batches(self._read_cached, position, available, expected, query)
+        return StoredBatches(self._file, start, headers, self) if headers else None
 
-    def _is_there(self) -> bool:
-        return self._segment.truncations == self._truncations
+    def is_as_known(self, position: int, length: int) -> bool:
+        """Whether these bytes are right, although nobody looks at them, and need not be waited for."""
+        segment = self._segment
+        if segment.truncations != self._truncations or not segment.known.holds(position, length):
+            return False
+        if not self._file.is_cached(position, length):
+            segment.known.left_the_cache(position, segment.size)
+            return False
+        return True
+
+    def doubt(self) -> None:
+        """They could not be sent."""
+        self._segment.known.doubt()
 
     def _span(self, indexes: SegmentIndexes, position: int) -> int:
         """How much to read from there on. Where batches begin is known of all that are not small: so what is read need
@@ -123,6 +136,7 @@ class SearchedSlice(Slice):
         try:
             return self._load()
         except OSError as error:
+            self.doubt()
             self._check_still_there()
             raise unreadable(self._segment.path, error) from error
 
@@ -137,7 +151,12 @@ class SearchedSlice(Slice):
             if selection.fault and selection.start == selection.end:
                 raise self._damaged(position + selection.end, selection.expected_offset)
         self._check_still_there()
+        self._loaded = (position + selection.start, selection.end - selection.start)
         return _part(data, selection)
+
+    def has_loaded(self) -> None:
+        if self._loaded is not None and self._segment.truncations == self._truncations:
+            self._segment.known.checked(*self._loaded)
 
     def _search(self, indexes: SegmentIndexes) -> tuple[bytes, int, Selection]:
         query = self._query
@@ -181,7 +200,9 @@ class TailSlice(SearchedSlice):
         self.length = length
 
     def cached(self) -> Buffer | None:
-        return self._read_cached(self._position, self.length) if self._is_there() else None
+        if self._segment.truncations != self._truncations:
+            return None
+        return self._read_cached(self._position, self.length)
 
 
 EMPTY = Slice(0)

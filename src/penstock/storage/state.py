@@ -72,7 +72,7 @@ class LogState:
         # The segment that is appended to; None when the next append begins a new one.
         self.active = self.segments[-1] if recovered.appendable else None
         if self.active is not None:
-            self.active.as_written.begin(self.active.size)
+            self.active.known.write_from(self.active.size)
         self.epochs = recovered.epochs
         self.producer_states = recovered.producers
         self.aborted = recovered.aborted
@@ -309,13 +309,14 @@ class LogState:
         if self.failure is None:
             self.failure = reason
             for segment in self.segments:
-                segment.as_written.end()
+                segment.known.doubt()
             leave_word(self.disk, self.directory)
 
     def abandon(self) -> None:
         """An end without care for what is not synced: the log is deleted."""
         self.failure = self.failure or "it was closed"
         for segment in self.segments:
+            segment.known.doubt()
             segment.release()
 
     def failed_error(self) -> PenstockError:

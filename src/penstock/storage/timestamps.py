@@ -66,7 +66,7 @@ def _newness(record: TimestampedOffset) -> tuple[int, int]:
 
 def _records_in(segment: Segment, position: int, header: BatchHeader, start_offset: int) -> Iterator[TimestampedOffset]:
     """Those from `start_offset` on; none of a batch that is damaged."""
-    batch = segment.file().read(position, header.size)
+    batch = segment.file(to_scan=True).read(position, header.size)
     if not crc_matches(batch, header):
         return
     whole = TimestampedOffset(max(header.base_offset, start_offset), header.max_timestamp, header.leader_epoch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from penstock.wire.batch import BatchHeader
@@ -14,19 +14,25 @@ class SendingFile(Protocol):
     def send(self, socket: int, position: int, length: int) -> int: ...
 
 
+class Origin(Protocol):
+    """Where they come from."""
+
+    def is_as_known(self, position: int, length: int) -> bool: ...
+
+    def doubt(self) -> None: ...
+
+
 class StoredBatches:
-    """Whole ones, in a row. `is_there` says whether they are what they were: a log may be cut, and written anew."""
+    """Whole ones, in a row."""
 
-    __slots__ = ("_file", "_headers", "_length", "_position", "is_there")
+    __slots__ = ("_file", "_headers", "_length", "_origin", "_position")
 
-    def __init__(
-        self, file: SendingFile, position: int, headers: Sequence[BatchHeader], is_there: Callable[[], bool]
-    ) -> None:
+    def __init__(self, file: SendingFile, position: int, headers: Sequence[BatchHeader], origin: Origin) -> None:
         self._file = file
         self._position = position
         self._headers = headers
         self._length = sum([header.size for header in headers])
-        self.is_there = is_there
+        self._origin = origin
 
     def __len__(self) -> int:
         return self._length
@@ -36,11 +42,22 @@ class StoredBatches:
 
     def behind(self, sent: int) -> bytes:
         """All but the first bytes. Raises OSError."""
-        return self._file.read(self._position + sent, self._length - sent)
+        data = self._file.read(self._position + sent, self._length - sent)
+        if len(data) != self._length - sent:
+            raise OSError("the file ends before the records do")
+        return data
 
     def send(self, socket: int, sent: int) -> int:
         """To a socket that does not wait, from behind what it has; returns how many bytes it took. Raises OSError."""
         return self._file.send(socket, self._position + sent, self._length - sent)
+
+    def is_there(self) -> bool:
+        """Whether they are what they were: a log may be cut and written anew, and pages may leave the page cache."""
+        return self._origin.is_as_known(self._position, self._length)
+
+    def doubt(self) -> None:
+        """They could not be sent: next time they are read and checked, and whoever asks is told what is wrong."""
+        self._origin.doubt()
 
     @property
     def end_offset(self) -> int:

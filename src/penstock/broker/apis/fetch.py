@@ -143,6 +143,9 @@ class Fetch:
         self, request: FetchRequest, plan: Plan, read: FetchRead, caller: Caller, reader: Reader, tenant: str | None
     ) -> Later[FetchResponse]:
         answer: Later[FetchResponse] = Later()
+        for row in read.rows:
+            # It is read again; until then nothing keeps memory or files.
+            row.records = []
 
         def finish() -> None:
             caller.when_gone = caller.when_more = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import NamedTuple
 
 import crc32c
 
-from penstock.storage.core.scan import Readable
 from penstock.units import KIB
 from penstock.wire.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header
 
@@ -91,28 +91,33 @@ def select(
     return Selection(position if start < 0 else start, position, expected_offset)
 
 
-def large_batches(file: Readable, position: int, available: int, query: Query) -> tuple[int, list[BatchHeader]]:
+def large_batches(
+    read_cached: Callable[[int, int], bytes | bytearray | memoryview | None],
+    position: int,
+    available: int,
+    expected_offset: int,
+    query: Query,
+) -> tuple[int, list[BatchHeader]]:
     """The same of bytes that are known to be right, by headers alone: where the first begins, and all of them.
 
-    The batch at `position` is at or before the one that is asked for. None if it would take more to read headers than
-    to read all, if the first does not fit, or if anything is not as it should be.
+    At `position` is a batch with base offset `expected_offset`, at or before the one that is asked for. None if it
+    would take more to read headers than to read all, if the first does not fit, or if anything is not as it should be.
     """
     offset, upto, max_bytes, _, first_epoch, last_epoch, _ = query
     end, start, looked_at = position + available, position, 0
     headers: list[BatchHeader] = []
-    expected_offset = -1
     while position + HEADER_BYTES <= end:
         looked_at += 1
         if looked_at > _FEW_BATCHES and position - start < looked_at * _LARGE_BYTES:
             return start, []
-        data = file.read(position, HEADER_BYTES)
-        header = read_header(data) if len(data) == HEADER_BYTES else None
+        data = read_cached(position, HEADER_BYTES)
+        header = None if data is None else read_header(data)
         if (
             header is None
             or header.magic != MAGIC
             or header.last_offset_delta < 0
             or header.size < HEADER_BYTES
-            or expected_offset not in (-1, header.base_offset)
+            or header.base_offset != expected_offset
         ):
             return start, []
         following = position + header.size

@@ -1,0 +1,65 @@
+"""Which bytes of a segment are known to be right, so that nobody needs to look at them before they are sent."""
+
+from __future__ import annotations
+
+from penstock.units import MIB
+
+# More than any kernel reads ahead.
+READ_AHEAD_BYTES = 64 * MIB
+# Whoever reads here and there makes many; it is no use to know each.
+MOST_RANGES = 64
+_NO_END = 2**63
+
+
+class KnownBytes:
+    """This process has written them from checked batches, or has checked them, and they have been in the page cache
+
+    since: what comes back from a disk may be what the disk has made of it. On the event loop's thread, but for `doubt`.
+    """
+
+    __slots__ = ("_is_doubted", "_ranges")
+
+    def __init__(self) -> None:
+        # Ascending, apart from each other.
+        self._ranges: list[tuple[int, int]] = []
+        self._is_doubted = False
+
+    def write_from(self, position: int) -> None:
+        """What is there or behind it from now on is this process's own."""
+        self._add(position, _NO_END)
+
+    def checked(self, position: int, length: int) -> None:
+        """They were read and are right. With them others may have come from the disk, behind them."""
+        end = position + length
+        self._drop(end, end + READ_AHEAD_BYTES)
+        if length > 0:
+            self._add(position, end)
+
+    def holds(self, position: int, length: int) -> bool:
+        """If these bytes are in the page cache now."""
+        if self._is_doubted:
+            self._is_doubted = False
+            self._ranges = []
+        return any(start <= position and position + length <= end for start, end in self._ranges)
+
+    def left_the_cache(self, position: int, end: int) -> None:
+        """Some bytes there. When they are read others come with them, and with those the next, to the `end` of all."""
+        self._drop(position, end)
+
+    def doubt(self) -> None:
+        """On any thread: it is read without being checked, or the disk may not have what was written."""
+        self._is_doubted = True
+
+    def _add(self, start: int, end: int) -> None:
+        apart = []
+        for each in self._ranges:
+            if each[1] < start or each[0] > end:
+                apart.append(each)
+            else:
+                start, end = min(start, each[0]), max(end, each[1])
+        self._ranges = sorted([*apart, (start, end)])[-MOST_RANGES:]
+
+    def _drop(self, start: int, end: int) -> None:
+        before = [(each[0], min(each[1], start)) for each in self._ranges]
+        behind = [(max(each[0], end), each[1]) for each in self._ranges]
+        self._ranges = sorted(each for each in {*before, *behind} if each[0] < each[1])
