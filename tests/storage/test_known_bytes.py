@@ -5,10 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.storage.core.known_bytes import MOST_RANGES, READ_AHEAD_BYTES, KnownBytes
+from penstock.storage.core.known_bytes import MOST_RANGES, KnownBytes
 
-# In units of which a few make up what is read ahead.
-UNIT = READ_AHEAD_BYTES // 4
+UNIT = 1000
 PLACES = st.integers(0, 30)
 SPANS = st.tuples(PLACES, st.integers(1, 9))
 
@@ -21,7 +20,6 @@ def test_known_is_what_was_written_or_checked_and_did_not_leave(
     for event, (place, length) in events:
         if event == "checked":
             known.checked(place * UNIT, length * UNIT)
-            model.difference_update(range(place + length, place + length + 4))
             model.update(range(place, place + length))
         elif event == "write":
             known.write_from(place * UNIT)
@@ -36,7 +34,9 @@ def test_known_is_what_was_written_or_checked_and_did_not_leave(
     place, length = asked
     expected = set(range(place, place + length)) <= model
     assert known.holds(place * UNIT, length * UNIT) is expected
-    assert not known.holds(place * UNIT, 1) or place in model
+    assert known.holds(place * UNIT, 1) is (place in model)
+    overlaps = known.within(place * UNIT, (place + length) * UNIT)
+    assert sum(end - start for start, end in overlaps) == UNIT * len(model & set(range(place, place + length)))
 
 
 def test_nothing_is_added_to_what_was_not_read() -> None:
@@ -48,5 +48,5 @@ def test_nothing_is_added_to_what_was_not_read() -> None:
 def test_of_many_ranges_some_are_forgotten() -> None:
     known = KnownBytes()
     for number in range(3 * MOST_RANGES):
-        known.checked(number * 2 * READ_AHEAD_BYTES, 5)
-    assert sum(known.holds(number * 2 * READ_AHEAD_BYTES, 5) for number in range(3 * MOST_RANGES)) == MOST_RANGES
+        known.checked(number * UNIT, 5)
+    assert sum(known.holds(number * UNIT, 5) for number in range(3 * MOST_RANGES)) == MOST_RANGES

@@ -13,6 +13,10 @@ from penstock.units import MIB
 from penstock.wire.batch import HEADER_BYTES
 from penstock.wire.stored_batches import StoredBatches
 
+# More than any kernel reads ahead; and how finely to look where something is missing.
+_READ_AHEAD_BYTES = 64 * MIB
+_CHUNK_BYTES = 4 * MIB
+
 logger = logging.getLogger(__name__)
 
 
@@ -76,8 +80,8 @@ class SearchedSlice(Slice):
         selection = select(data, available, expected, self._query, is_behind=is_behind)
         if selection.needed or (selection.fault and selection.start == selection.end):
             # Rare, and not worth a second way to do it without blocking.
-            self._segment.known.left_the_cache(position, self._segment.size)
             return None
+        self._forget_missing(position + len(data))
         self._segment.known.checked(position + selection.start, selection.end - selection.start)
         return _part(data, selection)
 
@@ -88,8 +92,18 @@ class SearchedSlice(Slice):
             # `load` meets it again, and tells.
             data = None
         if data is None:
-            self._segment.known.left_the_cache(position, self._segment.size)
+            self._segment.known.left_the_cache(position, position + length)
+            self._forget_missing(position + length)
         return data
+
+    def _forget_missing(self, position: int) -> None:
+        """The kernel reads ahead: what is not in the page cache now, from there on, may come from the disk unasked."""
+        known, size = self._segment.known, self._segment.size
+        for start, end in known.within(position, min(size, position + _READ_AHEAD_BYTES)):
+            for chunk in range(start, end, _CHUNK_BYTES):
+                chunk_end = min(end, chunk + _CHUNK_BYTES)
+                if not self._file.is_cached(chunk, chunk_end - chunk):
+                    known.left_the_cache(chunk, chunk_end)
 
     def in_file(self) -> StoredBatches | None:
         segment, indexes, query = self._segment, self._segment.indexes, self._query
@@ -108,7 +122,8 @@ class SearchedSlice(Slice):
         if segment.truncations != self._truncations or not segment.known.holds(position, length):
             return False
         if not self._file.is_cached(position, length):
-            segment.known.left_the_cache(position, segment.size)
+            segment.known.left_the_cache(position, position + length)
+            self._forget_missing(position + length)
             return False
         return True
 
@@ -202,6 +217,9 @@ class TailSlice(SearchedSlice):
     def cached(self) -> Buffer | None:
         if self._segment.truncations != self._truncations:
             return None
+        if not self._segment.known.holds(self._position, self.length):
+            # It has left the page cache meanwhile.
+            return super().cached()
         return self._read_cached(self._position, self.length)
 
 

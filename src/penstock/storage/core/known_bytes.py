@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.units import MIB
-
-# More than any kernel reads ahead.
-READ_AHEAD_BYTES = 64 * MIB
 # Whoever reads here and there makes many; it is no use to know each.
 MOST_RANGES = 64
 _NO_END = 2**63
@@ -29,11 +25,9 @@ class KnownBytes:
         self._add(position, _NO_END)
 
     def checked(self, position: int, length: int) -> None:
-        """They were read and are right. With them others may have come from the disk, behind them."""
-        end = position + length
-        self._drop(end, end + READ_AHEAD_BYTES)
+        """They were read and are right."""
         if length > 0:
-            self._add(position, end)
+            self._add(position, position + length)
 
     def holds(self, position: int, length: int) -> bool:
         """If these bytes are in the page cache now."""
@@ -42,9 +36,16 @@ class KnownBytes:
             self._ranges = []
         return any(start <= position and position + length <= end for start, end in self._ranges)
 
-    def left_the_cache(self, position: int, end: int) -> None:
-        """Some bytes there. When they are read others come with them, and with those the next, to the `end` of all."""
-        self._drop(position, end)
+    def within(self, start: int, end: int) -> list[tuple[int, int]]:
+        """What of these bytes is known."""
+        parts = [(max(each[0], start), min(each[1], end)) for each in self._ranges]
+        return [each for each in parts if each[0] < each[1]]
+
+    def left_the_cache(self, start: int, end: int) -> None:
+        """Some of these bytes; when they are read they come from the disk."""
+        before = [(each[0], min(each[1], start)) for each in self._ranges]
+        behind = [(max(each[0], end), each[1]) for each in self._ranges]
+        self._ranges = sorted(each for each in {*before, *behind} if each[0] < each[1])
 
     def doubt(self) -> None:
         """On any thread: it is read without being checked, or the disk may not have what was written."""
@@ -58,8 +59,3 @@ class KnownBytes:
             else:
                 start, end = min(start, each[0]), max(end, each[1])
         self._ranges = sorted([*apart, (start, end)])[-MOST_RANGES:]
-
-    def _drop(self, start: int, end: int) -> None:
-        before = [(each[0], min(each[1], start)) for each in self._ranges]
-        behind = [(max(each[0], end), each[1]) for each in self._ranges]
-        self._ranges = sorted(each for each in {*before, *behind} if each[0] < each[1])
