@@ -20,7 +20,7 @@ from penstock.wire.batch import CONTROL, BatchHeader, count_records, read_header
 from penstock.wire.records import Record, build_batch
 from penstock.wire.stored_batches import StoredBatches
 
-LARGE = bytes(40 * KIB)
+LARGE = bytes(80 * KIB)
 
 
 class Anywhere:
@@ -64,7 +64,7 @@ def test_they_are_what_would_be_read(stored: Stored) -> None:
         append(stored.log, batch_of(b"%d" % number, LARGE, b"x"))
     for offset in range(stored.log.end_offset):
         assert stored.at(offset, KIB) is None, "a first batch that does not fit is a rare case"
-        for max_bytes in (50 * KIB, 100 * KIB, MIB):
+        for max_bytes in (90 * KIB, 200 * KIB, MIB):
             found = stored.at(offset, max_bytes)
             assert found is not None
             data = bytes_at(stored.log, offset, max_bytes=max_bytes)

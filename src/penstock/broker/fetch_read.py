@@ -189,9 +189,9 @@ class FetchRead:
         for.
         """
         # What stays in its file takes a quarter of the time.
-        weight = self.size - self._stored + self._stored // 4
-        left = min(self._enough_bytes - weight, self._max_bytes - self.size)
-        return None if self.size and (weight >= self._full or left <= 0) else max(0, left)
+        in_memory = self.size - self._stored
+        left = min(self._enough_bytes - in_memory, self._max_bytes - self.size)
+        return None if self.size and (in_memory + self._stored // 4 >= self._full or left <= 0) else max(0, left)
 
     def read_on(self, row: Row, partition: Partition) -> None:
         """From where the row stands, until there is an answer or the pool is needed."""
