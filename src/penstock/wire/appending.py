@@ -50,7 +50,7 @@ def append_compact_string(out: bytearray, value: str | None) -> None:
     append_compact_bytes(out, None if value is None else value.encode())
 
 
-def append_compact_bytes(out: bytearray, value: bytes | None) -> None:
+def append_compact_bytes(out: bytearray, value: bytes | bytearray | memoryview | None) -> None:
     if value is None:
         out.append(0)
     else:
