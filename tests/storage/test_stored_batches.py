@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.disk.cachestat import has_cachestat
 from tests.disk.faults import FaultyDisk
 from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents
 
 from penstock.config.log import LogSettings
 from penstock.disk.interface import write_fully
 from penstock.disk.local import LocalDisk
-from penstock.disk.page_cache import is_cached
 from penstock.storage.log import Log
 from penstock.units import KIB, MIB
 from penstock.wire.batch import CONTROL, BatchHeader, count_records, read_header
@@ -51,12 +51,6 @@ def stored(tmp_path: Path) -> Stored:
     if not has_cachestat():
         pytest.skip("this system does not tell what is in its page cache")
     return stored
-
-
-def has_cachestat() -> bool:
-    with open(__file__, "rb") as file:
-        file.read()
-        return is_cached(file.fileno(), 0, 1)
 
 
 def test_they_are_what_would_be_read(stored: Stored) -> None:
