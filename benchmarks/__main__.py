@@ -92,7 +92,9 @@ def main(arguments: list[str]) -> int:
         )
         finished, results = execute(plan, console)
     report.show(results, console)
-    name = options.name or ("partial" if options.only or not finished else "quick" if options.quick else "full")
+    # What was broken off must not take the place of what was not.
+    usual = "partial" if options.only else "quick" if options.quick else "full"
+    name = (options.name or usual) if finished else "partial"
     write(results, name, console)
     return 0 if finished and not results.failures else 1
 

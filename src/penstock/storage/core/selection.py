@@ -15,7 +15,7 @@ _PREFIX = struct.Struct(">qiibIhi")
 _BASE_OFFSET = struct.Struct(">q")
 _CRC_START = 21
 # A read for each header is worth it if batches are as large as this on average, which is not told by the first few.
-_LARGE_BYTES = 64 * KIB
+_LARGE_BYTES = 16 * KIB
 _FEW_BATCHES = 4
 
 
