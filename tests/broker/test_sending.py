@@ -24,7 +24,6 @@ from penstock.config.address import Address
 from penstock.disk.interface import File, write_fully
 from penstock.disk.local import LocalDisk
 from penstock.units import KIB, MIB
-from penstock.wire.batch import read_header
 from penstock.wire.records import Record, build_batch
 from penstock.wire.stored_batches import StoredBatches
 
@@ -51,7 +50,7 @@ class Log:
 
 def stored(file: File, position: int, batch: bytes, log: Log) -> StoredBatches:
     write_fully(file, [batch], position)
-    return StoredBatches(file, position, [read_header(batch)], log)
+    return StoredBatches(file, position, len(batch), 1, 1, log)
 
 
 def new_file(directory: Path) -> File:

@@ -14,20 +14,14 @@ from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents
 from penstock.config.log import LogSettings
 from penstock.disk.interface import write_fully
 from penstock.disk.local import LocalDisk
+from penstock.storage.core.selection import Query, large_batches, select
 from penstock.storage.log import Log
 from penstock.units import KIB, MIB
-from penstock.wire.batch import CONTROL, BatchHeader, count_records, read_header
+from penstock.wire.batch import CONTROL, count_records, crc_of, read_header, stamp
 from penstock.wire.records import Record, build_batch
 from penstock.wire.stored_batches import StoredBatches
 
 LARGE = bytes(80 * KIB)
-
-
-class Anywhere:
-    def is_as_known(self, position: int, length: int) -> bool:
-        return True
-
-    def doubt(self) -> None: ...
 
 
 class Stored:
@@ -63,7 +57,7 @@ def test_they_are_what_would_be_read(stored: Stored) -> None:
             assert found is not None
             data = bytes_at(stored.log, offset, max_bytes=max_bytes)
             assert (bytes(found), len(found)) == (data, len(data))
-            assert found.count_records(offset) == count_records(data, offset)
+            assert found.records == count_records(data, offset)
             assert found.behind(70) == data[70:]
             assert found.end_offset in (2, *range(5, 18, 3))
 
@@ -191,24 +185,29 @@ def test_they_are_not_sent_if_anything_has_happened_meanwhile(stored: Stored, ha
 
 @given(
     batches=st.lists(
-        st.tuples(st.booleans(), st.lists(st.binary(max_size=3), min_size=1, max_size=4)), min_size=1, max_size=5
+        st.tuples(st.booleans(), st.lists(st.binary(max_size=300), min_size=1, max_size=4)), min_size=1, max_size=4
     ),
     first=st.integers(0, 3),
+    max_bytes=st.integers(0, 3000),
+    shown=st.integers(1, 4),
 )
-def test_records_are_counted_as_in_memory(batches: list[tuple[bool, list[bytes]]], first: int) -> None:
-    headers: list[BatchHeader] = []
-    data = bytearray()
+def test_headers_alone_tell_what_reading_all_does(
+    batches: list[tuple[bool, list[bytes]]], first: int, max_bytes: int, shown: int
+) -> None:
+    data, ends = bytearray(), [10]
     for is_marker, values in batches:
-        records = [Record(place, NOW_MS, None, value) for place, value in enumerate(values)]
-        batch = bytearray(build_batch(records))
-        header = read_header(batch)._replace(base_offset=headers[-1].next_offset if headers else 10)
-        batch[:8] = header.base_offset.to_bytes(8, "big")
-        if is_marker:
-            batch[22] |= CONTROL
-        headers.append(read_header(batch))
+        batch = bytearray(build_batch([Record(place, NOW_MS, None, value) for place, value in enumerate(values)]))
+        stamp(batch, ends[-1], 0)
+        batch[22] |= CONTROL * is_marker
+        batch[17:21] = crc_of(memoryview(batch)).to_bytes(4, "big")
+        ends.append(read_header(batch).next_offset)
         data += batch
-    found = StoredBatches(LocalDisk().open("/dev/null"), 0, headers, Anywhere())
-    offset = 10 + min(first, headers[0].last_offset_delta)
-    assert len(found) == len(data)
-    assert found.count_records(offset) == count_records(data, offset)
-    assert found.end_offset == headers[-1].next_offset
+    offset = 10 + min(first, read_header(data).last_offset_delta)
+    query = Query(offset, ends[min(shown, len(batches))], max_bytes, False, 0, 0, False)
+    found = large_batches(lambda at, length: bytes(data[at : at + length]), 0, len(data), 10, query)
+    read = select(data, len(data), 10, query)
+    assert found.length == read.end - read.start
+    if found.length:
+        assert found.start == read.start
+        part = data[read.start : read.end]
+        assert (found.records, found.end_offset) == (count_records(part, offset), read.expected_offset)

@@ -34,7 +34,7 @@ class FetchUsage:
                 first_offset = row.wanted.fetch_offset
                 for data in row.records:
                     if isinstance(data, StoredBatches):
-                        messages += data.count_records(first_offset)
+                        messages += data.records
                     else:
                         messages += count_records(data, first_offset)
                     size_bytes += len(data)

@@ -15,7 +15,7 @@ from penstock.wire.stored_batches import StoredBatches
 
 # More than any kernel reads ahead; and how finely to look where something is missing.
 _READ_AHEAD_BYTES = 64 * MIB
-_CHUNK_BYTES = 4 * MIB
+_CHUNK_BYTES = MIB
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Slice:
 class SearchedSlice(Slice):
     """A part of a segment known only roughly: the batches must be looked at, so all are checked."""
 
-    __slots__ = ("_file", "_interval_bytes", "_loaded", "_query", "_segment", "_truncations")
+    __slots__ = ("_file", "_interval_bytes", "_is_missing", "_loaded", "_query", "_segment", "_truncations")
 
     def __init__(self, segment: Segment, query: Query, interval_bytes: int) -> None:
         super().__init__(min(query.max_bytes, segment.size) if not query.at_least_one else segment.size)
@@ -62,6 +62,8 @@ class SearchedSlice(Slice):
         self._query = query
         self._interval_bytes = interval_bytes
         self._truncations = segment.truncations
+        # Some of it is not in the page cache.
+        self._is_missing = False
         # Position and length of what was found and checked by a pool thread.
         self._loaded: tuple[int, int] | None = None
 
@@ -70,6 +72,8 @@ class SearchedSlice(Slice):
         if indexes is None or self._segment.truncations != self._truncations:
             # Nobody has looked whether it is in the page cache: `load` may read it from the disk.
             self._segment.known.doubt()
+            return None
+        if self._is_missing:
             return None
         expected, position = self._segment.place_before(self._query.offset, indexes)
         available = self._segment.sound_end(position) - position
@@ -113,8 +117,14 @@ class SearchedSlice(Slice):
         available = min(segment.size - position, query.max_bytes + self._interval_bytes)
         if not self.is_as_known(position, available):
             return None
-        start, headers = large_batches(self._read_cached, position, available, expected, query)
-        return StoredBatches(self._file, start, headers, self) if headers else None
+        try:
+            # All of it was in the page cache a moment ago, and waits no more likely than when it is sent.
+            found = large_batches(self._file.read, position, available, expected, query)
+        except OSError:
+            # `load` meets it again, and tells.
+            self.doubt()
+            return None
+        return StoredBatches(self._file, *found, self) if found.length else None
 
     def is_as_known(self, position: int, length: int) -> bool:
         """Whether these bytes are right, although nobody looks at them, and need not be waited for."""
@@ -122,6 +132,7 @@ class SearchedSlice(Slice):
         if segment.truncations != self._truncations or not segment.known.holds(position, length):
             return False
         if not self._file.is_cached(position, length):
+            self._is_missing = True
             segment.known.left_the_cache(position, position + length)
             self._forget_missing(position + length)
             return False

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
-
-from penstock.wire.batch import BatchHeader
 
 
 class SendingFile(Protocol):
@@ -23,15 +20,18 @@ class Origin(Protocol):
 
 
 class StoredBatches:
-    """Whole ones, in a row."""
+    """Whole ones, in a row. `records`: how many a reader gets of them, from the offset on that it asked for."""
 
-    __slots__ = ("_file", "_headers", "_length", "_origin", "_position")
+    __slots__ = ("_file", "_length", "_origin", "_position", "end_offset", "records")
 
-    def __init__(self, file: SendingFile, position: int, headers: Sequence[BatchHeader], origin: Origin) -> None:
+    def __init__(
+        self, file: SendingFile, position: int, length: int, end_offset: int, records: int, origin: Origin
+    ) -> None:
         self._file = file
         self._position = position
-        self._headers = headers
-        self._length = sum([header.size for header in headers])
+        self._length = length
+        self.end_offset = end_offset
+        self.records = records
         self._origin = origin
 
     def __len__(self) -> int:
@@ -58,15 +58,3 @@ class StoredBatches:
     def doubt(self) -> None:
         """They could not be sent: next time they are read and checked, and whoever asks is told what is wrong."""
         self._origin.doubt()
-
-    @property
-    def end_offset(self) -> int:
-        return self._headers[-1].next_offset
-
-    def count_records(self, first_offset: int) -> int:
-        """As `batch.count_records` does."""
-        records = 0
-        for header in self._headers:
-            if not header.is_control:
-                records += min(header.record_count, max(0, header.next_offset - first_offset))
-        return records

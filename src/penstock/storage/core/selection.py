@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import crc32c
 
 from penstock.units import KIB
-from penstock.wire.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header
+from penstock.wire.batch import CONTROL, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC
 
-_PREFIX = struct.Struct(">qiibIhi")
-_BASE_OFFSET = struct.Struct(">q")
-_CRC_START = 21
+_PREFIX: Final = struct.Struct(">qiibIhi")
+# The same without the CRC, and with the number of records at the end of a header.
+_COUNTED: Final = struct.Struct(">qiib4xhi30xi")
+_BASE_OFFSET: Final = struct.Struct(">q")
+_CRC_START: Final = 21
 # A read for each header is worth it if batches are as large as this on average, which is not told by the first few.
-_LARGE_BYTES = 16 * KIB
-_FEW_BATCHES = 4
+_LARGE_BYTES: Final = 16 * KIB
+_FEW_BATCHES: Final = 4
+# Room for what often follows on a header: a marker of a transaction, and the next header behind that.
+_LOOK_BYTES: Final = 256
 
 
 class Query(NamedTuple):
@@ -91,46 +95,61 @@ def select(
     return Selection(position if start < 0 else start, position, expected_offset)
 
 
+class LargeBatches(NamedTuple):
+    """Whole batches in a row. `records` are those from the offset on that was asked for; markers are none."""
+
+    start: int
+    length: int
+    end_offset: int
+    records: int
+
+
+NO_BATCHES: Final = LargeBatches(0, 0, 0, 0)
+
+
 def large_batches(
-    read_cached: Callable[[int, int], bytes | bytearray | memoryview | None],
+    read: Callable[[int, int], bytes],
     position: int,
     available: int,
     expected_offset: int,
     query: Query,
-) -> tuple[int, list[BatchHeader]]:
-    """The same of bytes that are known to be right, by headers alone: where the first begins, and all of them.
+) -> LargeBatches:
+    """The same of bytes that are known to be right, by headers alone.
 
     At `position` is a batch with base offset `expected_offset`, at or before the one that is asked for. None if it
     would take more to read headers than to read all, if the first does not fit, or if anything is not as it should be.
     """
     offset, upto, max_bytes, _, first_epoch, last_epoch, _ = query
     end, start, looked_at = position + available, position, 0
-    headers: list[BatchHeader] = []
+    look_start, look_end = position, position
+    look = b""
+    end_offset = records = 0
     while position + HEADER_BYTES <= end:
         looked_at += 1
         if looked_at > _FEW_BATCHES and position - start < looked_at * _LARGE_BYTES:
-            return start, []
-        data = read_cached(position, HEADER_BYTES)
-        header = None if data is None else read_header(data)
-        if (
-            header is None
-            or header.magic != MAGIC
-            or header.last_offset_delta < 0
-            or header.size < HEADER_BYTES
-            or header.base_offset != expected_offset
-        ):
-            return start, []
-        following = position + header.size
-        if header.next_offset <= offset:
+            return NO_BATCHES
+        if position + HEADER_BYTES > look_end:
+            look_start, look_end = position, min(end, position + _LOOK_BYTES)
+            look = read(look_start, look_end - look_start)
+            if len(look) < look_end - look_start:
+                return NO_BATCHES
+        base, length, epoch, magic, attributes, delta, count = _COUNTED.unpack_from(look, position - look_start)
+        following = position + length + LENGTH_OVERHEAD
+        if magic != MAGIC or delta < 0 or following < position + HEADER_BYTES or base != expected_offset:
+            return NO_BATCHES
+        expected_offset = base + delta + 1
+        if expected_offset <= offset:
             start = following
-        elif header.next_offset > upto or following > end or following - start > max_bytes:
+        elif expected_offset > upto or following > end or following - start > max_bytes:
             break
-        elif not first_epoch <= header.leader_epoch <= last_epoch:
-            return start, []
+        elif not first_epoch <= epoch <= last_epoch:
+            return NO_BATCHES
         else:
-            headers.append(header)
-        position, expected_offset = following, header.next_offset
-    return start, headers
+            end_offset = expected_offset
+            if not attributes & CONTROL:
+                records += min(count, expected_offset - offset)
+        position = following
+    return LargeBatches(start, position - start, end_offset, records) if end_offset else NO_BATCHES
 
 
 def _is_gap(data: bytes | bytearray | memoryview, base: int, expected_offset: int, end: int, following: int) -> bool:
