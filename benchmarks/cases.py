@@ -27,10 +27,12 @@ class Case:
     partitions: int = 1
     # Run once per broker before the rounds, for workloads that need a full topic.
     fill: Produce | Transactions | None = None
+    # Another case, with the same fill, whose topic it uses.
+    topic_of: str = ""
 
     @property
     def topic(self) -> str:
-        return f"bench-{self.name}"
+        return f"bench-{self.topic_of or self.name}"
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,11 @@ def selected(cases: Sequence[Case], only: Sequence[str]) -> list[Case]:
     return [case for case in cases if any(_is_called(case, word) for word in only)]
 
 
+def by_topic(cases: Sequence[Case]) -> dict[str, Case]:
+    """One case of each topic: what it says of the topic, the others say too."""
+    return {case.topic: case for case in cases}
+
+
 def _is_called(case: Case, word: str) -> bool:
     names = (case.name, f"{case.durability.value}/{case.name}", case.durability.value)
     return any(f"{name}-".startswith(f"{word}-") for name in names)
@@ -126,9 +133,8 @@ def _os_cases(scale: Scale) -> Iterator[Case]:
     yield Case("partitions-1000", Durability.OS, Produce(messages=kilobyte, acks="1"), 1000)
     read = scale.read_bytes // 1000
     for partitions in (1, 16):
-        fill = Produce(messages=read)
-        yield Case(f"catch-up-1k-p{partitions}", Durability.OS, Read(messages=read), partitions, fill)
-        yield _committed_catch_up_case(read, partitions)
+        yield from _catch_up_cases(f"1k-p{partitions}", partitions, Read(messages=read), Produce(messages=read))
+        yield from _committed_catch_up_cases(read, partitions)
     yield Case("single-16", Durability.OS, Single(messages=scale.single_messages), 16)
     yield Case("single-16-in-turn", Durability.OS, Single(messages=scale.single_messages, in_flight=1), 16)
     active = scale.connection_messages
@@ -176,13 +182,21 @@ def _transactions_case(durability: Durability, scale: Scale) -> Case:
     return Case("transactions", durability, job, partitions=4, fill=job)
 
 
-def _committed_catch_up_case(messages: int, partitions: int) -> Case:
+def _catch_up_cases(label: str, partitions: int, job: Read, fill: Produce | Transactions) -> Iterator[Case]:
+    """First with what the workloads before have left of it in the page cache, then warm: it was read a moment ago."""
+    warm = f"catch-up-{label}"
+    yield Case(f"catch-up-as-found-{label}", Durability.OS, job, partitions, fill, topic_of=warm)
+    yield Case(warm, Durability.OS, job, partitions, fill)
+
+
+def _committed_catch_up_cases(messages: int, partitions: int) -> Iterator[Case]:
     """What was aborted has to be read past, and is not counted."""
     fill = Transactions(
         transactions=messages // _BULK_MESSAGES, messages_each=_BULK_MESSAGES, aborted_percent=_BULK_ABORTED_PERCENT
     )
-    read = Read(messages=fill.committed_messages())
-    return Case(f"catch-up-1k-committed-p{partitions}", Durability.OS, read, partitions, fill)
+    yield from _catch_up_cases(
+        f"1k-committed-p{partitions}", partitions, Read(messages=fill.committed_messages()), fill
+    )
 
 
 def _latency_cases(durability: Durability, rates_per_s: Sequence[int], scale: Scale) -> Iterator[Case]:

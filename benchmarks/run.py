@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from benchmarks.cases import START, Case, Scale
+from benchmarks.cases import START, Case, Scale, by_topic
 from benchmarks.peers.broker import Durability, Peer, PeerUnavailable
 from benchmarks.results import Measurement, Results, metrics_of
 from benchmarks.session import Session
@@ -53,7 +53,7 @@ class Plan:
 
     def session_bytes(self, durability: Durability) -> int:
         cases = [case for case in self.cases if case.durability is durability]
-        filled = sum(case.fill.written_bytes() for case in cases if case.fill is not None)
+        filled = sum(case.fill.written_bytes() for case in by_topic(cases).values() if case.fill is not None)
         measured = sum(case.job.written_bytes() for case in cases) * self.rounds
         return (self.scale.warm_bytes + filled + measured) * durability.replicas * len(self.peers)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 import msgspec
-from benchmarks.cases import Case, Scale, warm_up
+from benchmarks.cases import Case, Scale, by_topic, warm_up
 from benchmarks.load.job import Job, LoadFailed, Outcome
 from benchmarks.machine import settle
 from benchmarks.peers.broker import Cluster, Durability, Peer, PeerUnavailable
@@ -68,10 +68,10 @@ class Session:
             create_topic(cluster.address, _WARM_TOPIC, replicas, replicas)
             for job in warm_up(scale):
                 generate(_aimed(job, cluster, _WARM_TOPIC))
-            for case in cases:
-                create_topic(cluster.address, case.topic, case.partitions, replicas)
+            for topic, case in by_topic(cases).items():
+                create_topic(cluster.address, topic, case.partitions, replicas)
                 if case.fill is not None:
-                    generate(_aimed(case.fill, cluster, case.topic))
+                    generate(_aimed(case.fill, cluster, topic))
         except (LoadFailed, KafkaException, PeerUnavailable) as problem:
             self._give_up(peer_name, f"could not be prepared: {problem}")
 
