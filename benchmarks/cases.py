@@ -54,7 +54,7 @@ class Scale:
 
 
 FULL = Scale(
-    produce_bytes=400_000_000,
+    produce_bytes=600_000_000,
     small_messages=1_500_000,
     synced_bytes=200_000_000,
     single_messages=64_000,
