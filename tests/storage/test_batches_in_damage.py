@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import append, batch_of, contents
-from tests.storage.test_damage import SEGMENT, everything_but, filled, opened
+from tests.storage.damaged_log import SEGMENT, everything_but, filled, opened
 
 from penstock.wire.batch import stamp
 

@@ -8,44 +8,10 @@ from random import Random
 import pytest
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents, headers_in, sync
+from tests.storage.damaged_log import DIRECTORY, SEGMENT, everything_but, filled, opened, problem_at
 
-from penstock.config.log import LogSettings
 from penstock.errors import PenstockError, Problem
 from penstock.storage.log import Log
-
-DIRECTORY = "/data/p"
-SEGMENT = f"{DIRECTORY}/{0:020d}"
-
-
-def opened(disk: PowerCutDisk, **settings: object) -> Log:
-    return Log.open(disk, DIRECTORY, LogSettings(**settings), now_ms=NOW_MS)  # type: ignore[arg-type]
-
-
-def filled(disk: PowerCutDisk, count: int, **settings: object) -> tuple[Log, list[int]]:
-    """A synced log of single-record batches, and where each of them begins."""
-    log = opened(disk, **settings)
-    positions = []
-    for number in range(count):
-        positions.append(log.size_bytes)
-        append(log, batch_of(b"%d" % number * 40))
-    sync(log)
-    return log, positions
-
-
-def problem_at(log: Log, offset: int) -> Problem:
-    with pytest.raises(PenstockError) as refusal:
-        bytes_at(log, offset)
-    return refusal.value.problem
-
-
-def everything_but(log: Log, damaged: set[int]) -> None:
-    """All batches but these are served, and these never."""
-    for offset in range(log.start_offset, log.end_offset):
-        if offset in damaged:
-            assert problem_at(log, offset) is Problem.CORRUPT_RECORDS
-        else:
-            assert headers_in(bytes_at(log, offset))[0].base_offset == offset
-
 
 # A torn tail
 
@@ -167,30 +133,6 @@ def test_damage_at_the_end_of_a_closed_segment_does_not_hide_the_next() -> None:
     disk.damage(SEGMENT + ".log", size - 5, b"?????")
     again = opened(disk, segment_bytes=1024)
     everything_but(again, {first_of_second - 1})
-
-
-def test_a_segment_file_that_vanished_is_said_and_its_records_are_refused() -> None:
-    disk = PowerCutDisk()
-    log, _ = filled(disk, 30, segment_bytes=1024)
-    log.close()
-    bases = sorted(int(name[:20]) for name in disk.list_directory(DIRECTORY) if name.endswith(".log"))
-    disk.remove(f"{DIRECTORY}/{bases[1]:020d}.log")
-    again = opened(disk, segment_bytes=1024)
-    assert [(damage.first_offset, damage.next_offset) for damage in again.recovery.damage] == [(bases[1], bases[2])]
-    everything_but(again, set(range(bases[1], bases[2])))
-
-
-def test_a_file_that_lost_its_flushed_end_keeps_its_offsets() -> None:
-    disk = PowerCutDisk()
-    log, positions = filled(disk, 5)
-    log.close()
-    disk.replace(SEGMENT + ".log", disk.open(SEGMENT + ".log").read(0, positions[3]))
-    again = opened(disk)
-    assert again.end_offset == 5
-    assert append(again, batch_of(b"next")).base_offset == 5
-    everything_but(again, {3, 4})
-    again.close()
-    everything_but(opened(disk), {3, 4})
 
 
 # Indexes and checkpoints

@@ -110,6 +110,8 @@ class Recovery:
         self._scanned_batches = 0
         # Where a segment's valid bytes end although its file goes on.
         self._bad_tails: dict[Segment, int] = {}
+        # Of which files there is less than the checkpoint vouches for.
+        self._shortened: set[Segment] = set()
 
     def run(self) -> Recovered:
         rows = {row.base_offset: row for row in self._checkpoint.segments}
@@ -201,11 +203,14 @@ class Recovery:
         if row is not None and is_last_row and self._checkpoint.is_cut:
             self._cut_again(segment, row.size)
         size = segment.file().size()
-        if row is not None and row.generation == generation and (size == row.size or (is_last_row and size > row.size)):
+        is_vouched = row is not None and row.generation == generation
+        if row is not None and is_vouched and (size == row.size or (is_last_row and size > row.size)):
             segment.adopt(row)
             self._take_up_indexes(segment, needed=is_last_row)
         else:
             segment.start_indexes()
+            if row is not None and is_vouched and size < row.size:
+                self._shortened.add(segment)
         if segment.size < size or self._is_journaled(segment):
             self._changed[segment] = segment.size
             self._scan(segment, size)
@@ -316,9 +321,10 @@ class Recovery:
             empty.remove_files()
         for segment, following in pairwise(self._segments):
             file_size = self._bad_tails.pop(segment, segment.size)
-            if file_size > segment.size or self._has_lost(segment, following):
+            is_shortened = segment in self._shortened
+            if file_size > segment.size or is_shortened or self._has_lost(segment, following):
                 first_offset = segment.next_offset
-                if self._may_have_gaps and file_size == segment.size:
+                if self._may_have_gaps and file_size == segment.size and not is_shortened:
                     # It may have been truncated where it had a gap.
                     first_offset = max(first_offset, self._checkpoint.recovery_offset)
                 self._damaged(segment, Damage(first_offset, following.base_offset, segment.size, file_size))

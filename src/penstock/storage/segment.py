@@ -70,7 +70,9 @@ class Segment:
     @property
     def facts(self) -> SegmentFacts:
         newest_ms = self.max_timestamp_ms if self.max_timestamp_ms >= 0 else self.created_ms
-        return SegmentFacts(self.next_offset, self.size, newest_ms)
+        # What is lost behind its last batch is retained, too: as an error.
+        next_offset = max(self.next_offset, *[damage.next_offset for damage in self.damage], 0)
+        return SegmentFacts(next_offset, self.size, newest_ms)
 
     def file(self, *, to_scan: bool = False) -> File:
         """`to_scan`: for whoever reads without being asked for it, or without checking."""

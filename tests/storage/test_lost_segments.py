@@ -1,0 +1,59 @@
+"""Files that are gone, or shorter than they were: what was in them is refused, not passed over."""
+
+from __future__ import annotations
+
+import pytest
+from tests.disk.power import PowerCutDisk
+from tests.storage.batches import NOW_MS, append, batch_of
+from tests.storage.damaged_log import DIRECTORY, SEGMENT, everything_but, filled, opened
+
+from penstock.config.log import LogSettings
+
+
+def test_a_segment_file_that_vanished_is_said_and_its_records_are_refused() -> None:
+    disk = PowerCutDisk()
+    log, _ = filled(disk, 30, segment_bytes=1024)
+    log.close()
+    bases = sorted(int(name[:20]) for name in disk.list_directory(DIRECTORY) if name.endswith(".log"))
+    disk.remove(f"{DIRECTORY}/{bases[1]:020d}.log")
+    again = opened(disk, segment_bytes=1024)
+    assert [(damage.first_offset, damage.next_offset) for damage in again.recovery.damage] == [(bases[1], bases[2])]
+    everything_but(again, set(range(bases[1], bases[2])))
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+@pytest.mark.parametrize("is_closed", [False, True])
+@pytest.mark.parametrize("kept_batches", [0, 1])
+def test_what_a_closed_segment_lost_is_an_error_until_it_would_be_deleted(
+    kept_batches: int, is_closed: bool, policy: str
+) -> None:
+    """And the log does not silently begin later."""
+    disk = PowerCutDisk()
+    log, positions = filled(disk, 12, segment_bytes=350, cleanup_policy=policy)
+    if is_closed:
+        log.close()
+    disk.replace(SEGMENT + ".log", disk.open(SEGMENT + ".log").read(0, positions[kept_batches]))
+    log = opened(disk, segment_bytes=350, cleanup_policy=policy)
+    following = log.segments[1].base_offset
+    assert following > kept_batches + 1
+    assert log.apply_retention(NOW_MS) is None and log.start_offset == 0
+    everything_but(log, set(range(kept_batches, following)))
+    log.close()
+    log = opened(disk, segment_bytes=350, cleanup_policy=policy)
+    everything_but(log, set(range(kept_batches, following)))
+    log.settings = LogSettings(cleanup_policy="delete", segment_bytes=350)
+    assert log.apply_retention(NOW_MS + log.settings.retention_ms + 1) is not None
+    assert log.start_offset >= following
+
+
+def test_a_file_that_lost_its_flushed_end_keeps_its_offsets() -> None:
+    disk = PowerCutDisk()
+    log, positions = filled(disk, 5)
+    log.close()
+    disk.replace(SEGMENT + ".log", disk.open(SEGMENT + ".log").read(0, positions[3]))
+    again = opened(disk)
+    assert again.end_offset == 5
+    assert append(again, batch_of(b"next")).base_offset == 5
+    everything_but(again, {3, 4})
+    again.close()
+    everything_but(opened(disk), {3, 4})
