@@ -9,6 +9,7 @@ from tests.bad_input import requests
 from tests.bad_input.batches import good_batch
 from tests.bad_input.raw import RawConnection
 from tests.disk.cachestat import has_cachestat
+from tests.disk.page_cache import PageCacheDisk
 
 from penstock.broker.apis.fetch import ENOUGH_BYTES
 from penstock.testing import node
@@ -55,6 +56,25 @@ def test_an_answer_holds_more_if_it_stays_in_files_but_not_more_than_the_client_
             sizes.append(sum(len(row.partitions[0].records or b"") for row in answer.responses))
     assert (ENOUGH_BYTES if has_cachestat() else ENOUGH_BYTES // 2) < sizes[0] <= 4 * ENOUGH_BYTES
     assert sizes[1] <= 2 * MIB and sizes[2] <= MIB
+
+
+def test_what_leaves_the_page_cache_while_another_partition_is_waited_for_is_read() -> None:
+    disk = PageCacheDisk()
+    with node(disk=disk) as server, RawConnection(server.bootstrap) as connection:
+        for topic in ("here", "away"):
+            assert (
+                connection.ask(requests.create_topic(topic, configs={"segment.bytes": str(MIB)})).topics[0].error_code
+                == 0
+            )
+            for _ in range(3):
+                assert connection.ask(requests.produce(topic, good_batch(value=bytes(MIB // 2))))
+        here, away = [f"{server.data_dir}/topics/{topic}/partition-0/{0:020}.log" for topic in ("here", "away")]
+        rows = tuple(requests.fetch(topic).topics[0] for topic in ("here", "away"))
+        disk.put_out(away, 0, MIB)
+        disk.when_read = lambda path: disk.put_out(here, 0, MIB) if path == away else None
+        answer = connection.ask(replace(requests.fetch("here"), topics=rows))
+        assert [len(row.partitions[0].records or b"") > MIB // 2 for row in answer.responses] == [True, True]
+        assert 0 not in disk.missing[here], "it was read again"
 
 
 def test_a_fetch_that_insists_on_nearly_all_that_it_may_get_does_not_wait_for_what_is_there() -> None:

@@ -77,6 +77,9 @@ class FaultyFile:
     def is_cached(self, position: int, length: int) -> bool:
         return not self._disk.is_cold and self._file.is_cached(position, length)
 
+    def read_ahead_bytes(self) -> int:
+        return self._file.read_ahead_bytes()
+
     def send(self, socket: int, position: int, length: int) -> int:
         with self._disk.operation("read", self._path):
             return self._file.send(socket, position, length)

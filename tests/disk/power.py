@@ -125,6 +125,9 @@ class PowerCutFile:
     def is_cached(self, position: int, length: int) -> bool:
         return False
 
+    def read_ahead_bytes(self) -> int:
+        return 0
+
     def send(self, socket: int, position: int, length: int) -> int:
         return os.write(socket, self.read(position, length))
 

@@ -206,8 +206,8 @@ def test_headers_alone_tell_what_reading_all_does(
     query = Query(offset, ends[min(shown, len(batches))], max_bytes, False, 0, 0, False)
     found = large_batches(lambda at, length: bytes(data[at : at + length]), 0, len(data), 10, query)
     read = select(data, len(data), 10, query)
-    assert found.length == read.end - read.start
-    if found.length:
-        assert found.start == read.start
-        part = data[read.start : read.end]
-        assert (found.records, found.end_offset) == (count_records(part, offset), read.expected_offset)
+    part = data[read.start : read.end]
+    if part:
+        assert found == (read.start, len(part), read.expected_offset, count_records(part, offset))
+    else:
+        assert found is None

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from penstock.clock import Clock, sleep
 from penstock.cluster.core.throttle import Throttle
-from penstock.disk.interface import Disk
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
 from penstock.storage.core.log_files import (
@@ -25,6 +24,7 @@ from penstock.storage.core.log_files import (
 )
 from penstock.storage.log import Log
 from penstock.storage.segment import Segment
+from penstock.storage.unasked import UnaskedFile
 from penstock.units import SECOND_MS
 from penstock.wire.audit_messages import (
     AuditProblem,
@@ -107,7 +107,7 @@ class AuditFiles:
             if isinstance(found, AuditReply):
                 return found
             reading = asyncio.get_running_loop().run_in_executor(
-                self._pool, _part, found.log.disk, _path(found.log, request.file), request.position, granted
+                self._pool, _part, found, _path(found.log, request.file), request.position, granted
             )
             reply = await reading
             read = len(reply.data)
@@ -198,12 +198,13 @@ def _path(log: Log, file: FileName) -> str:
     return f"{log.directory}/{_NAMES[file.kind]}"
 
 
-def _part(disk: Disk, path: str, position: int, length: int) -> AuditReply:
+def _part(found: _Found, path: str, position: int, length: int) -> AuditReply:
     """Blocking. The file is opened anew: one that is deleted but still open here would be read as if it were there."""
     try:
-        file = disk.open(path)
+        file = found.log.disk.open(path)
         try:
-            return AuditReply(data=file.read(position, length), file_size=file.size())
+            to_read = file if found.segment is None else UnaskedFile(file, found.segment.known)
+            return AuditReply(data=to_read.read(position, length), file_size=file.size())
         finally:
             file.close()
     except FileNotFoundError:

@@ -96,6 +96,10 @@ class Row:
         found = self.aborted.overlapping(offset, _end_offset(self.records[-1]))
         return [AbortedTransaction(row.producer_id, row.first_offset) for row in found]
 
+    def is_there(self) -> bool:
+        """Whether what is to be sent from a file is what it was."""
+        return all(data.is_there() for data in self.records if isinstance(data, StoredBatches))
+
     def fail(self, error: PenstockError) -> None:
         """Better the records before the damage than the error alone; the client's next fetch meets it again."""
         if not self.records:
@@ -228,6 +232,22 @@ class FetchRead:
             row.slice.has_loaded()
         if row.take(data) and row.partition is not None and row.knows_aborted(row.partition):
             self.read_on(row, row.partition)
+
+    def read_what_is_gone(self) -> None:
+        """Other rows had to be waited for, and that may have put out of the page cache what was to be sent from there.
+
+        From now on everything is read into memory, so that an answer is there sooner or later.
+        """
+        self._takes_files = False
+        for row in self.rows:
+            if not row.is_there() and row.partition is not None:
+                row.bytes_left += sum([len(data) for data in row.records])
+                row.records, row.next_offset = [], row.wanted.fetch_offset
+                try:
+                    if row.knows_aborted(row.partition):
+                        self.read_on(row, row.partition)
+                except PenstockError as error:
+                    row.fail(error)
 
 
 def read_all(replicas: Replicas, wanted: Iterable[Wanted], read: FetchRead, reader: Reader) -> FetchRead:

@@ -41,25 +41,31 @@ def send_parts(transport: asyncio.Transport, parts: Sequence[Part]) -> None:
     if transport.is_closing():
         return
     stored = [part for part in parts if isinstance(part, StoredBatches)]
+    is_whole = False
     try:
-        if not all(part.is_there() for part in stored):
-            raise OSError("what was to be sent from a file has changed, or must be read from the disk")
-        place, sent = 0, 0
-        if not transport.get_write_buffer_size():
-            place, sent = _send(transport.get_extra_info("socket").fileno(), parts)
-        if place < len(parts):
-            rest = [_behind(part, 0) for part in parts[place + 1 :]]
-            transport.writelines([_behind(parts[place], sent), *rest])
+        if all(part.is_there() for part in stored):
+            place, sent = 0, 0
+            if not transport.get_write_buffer_size():
+                place, sent = _send(transport.get_extra_info("socket").fileno(), parts)
+            if place < len(parts):
+                rest = [_behind(part, 0) for part in parts[place + 1 :]]
+                transport.writelines([_behind(parts[place], sent), *rest])
+            is_whole = True
+        else:
+            _tell("what was to be sent from a file has changed, or must be read from the disk")
     except OSError as error:
-        # Some of it may be out already: the client can only ask again, and then it is read and checked.
-        logger.warning("reply.broken_off", extra={"why": f"{error}. The client connects and asks again"})
+        # The client can only ask again, and then it is read and checked.
         for part in stored:
             part.doubt()
-        transport.abort()
-    except MemoryError:
-        # As above; the connection must not go on in the middle of a reply.
-        transport.abort()
-        raise
+        _tell(str(error))
+    finally:
+        if not is_whole:
+            # Some of it may be out already, and a connection must not go on in the middle of a reply.
+            transport.abort()
+
+
+def _tell(why: str) -> None:
+    logger.warning("reply.broken_off", extra={"why": f"{why}. The client connects and asks again"})
 
 
 def _send(descriptor: int, parts: Sequence[Part]) -> tuple[int, int]:

@@ -36,7 +36,10 @@ class File(Protocol):
         """The same, but None unless every byte can be had without waiting for the device."""
 
     def is_cached(self, position: int, length: int) -> bool:
-        """Whether it is known that every byte can be had without waiting for the device."""
+        """Whether it is known that every byte is in memory, or on its way there from the device."""
+
+    def read_ahead_bytes(self) -> int:
+        """How much from behind what is read may come from the device unasked."""
 
     def send(self, socket: int, position: int, length: int) -> int:
         """To a socket that does not wait; returns how many bytes it took. Later changes of them may reach it, too."""

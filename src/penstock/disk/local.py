@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from penstock.disk.buffers import ReadBuffers
 from penstock.disk.interface import Buffer, Space
-from penstock.disk.page_cache import is_cached
+from penstock.disk.page_cache import is_cached, read_ahead_bytes
 
 
 class LocalFile:
@@ -49,6 +49,9 @@ class LocalFile:
 
     def is_cached(self, position: int, length: int) -> bool:
         return is_cached(self._descriptor, position, length)
+
+    def read_ahead_bytes(self) -> int:
+        return read_ahead_bytes(os.fstat(self._descriptor).st_dev)
 
     def send(self, socket: int, position: int, length: int) -> int:
         return os.sendfile(socket, self._descriptor, position, length)

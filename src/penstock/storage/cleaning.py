@@ -24,6 +24,7 @@ from penstock.storage.core.log_files import LOG_SUFFIX, SNAPSHOT_SUFFIX
 from penstock.storage.core.scan import valid_batches
 from penstock.storage.gaps import say_gaps
 from penstock.storage.segment import Segment
+from penstock.storage.unasked import to_scan
 from penstock.units import KIB, MIB
 from penstock.wire.batch import BatchHeader, read_header
 from penstock.wire.control import read_marker
@@ -199,7 +200,7 @@ def _has_no_records(batch: memoryview, header: BatchHeader, transactions: Cleane
 
 def _batches(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """All batches of a closed segment, checked; damage ends the pass, with an error that says where."""
-    file = segment.file(to_scan=True)
+    file = to_scan(segment)
     truncations = segment.truncations
     end, expected_offset = 0, segment.base_offset
     for position, header in valid_batches(

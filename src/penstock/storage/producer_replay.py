@@ -14,6 +14,7 @@ from penstock.storage.core.producer_state import NO_TRANSACTION, ProducerStates
 from penstock.storage.sealed import read_sealed
 from penstock.storage.segment import Segment
 from penstock.storage.transaction_index import SavedRows, TransactionIndexes, load_rows
+from penstock.storage.unasked import to_scan
 
 
 class Replayed(NamedTuple):
@@ -64,7 +65,7 @@ def replay_producers(
                 if header.is_control:
                     replayed.ended_later.add(header.producer_id)
                 continue
-            read = partial(segment.file(to_scan=True).read, position, header.size)
+            read = partial(to_scan(segment).read, position, header.size)
             row = states.take_up(header, read, used_ms.get(header.producer_id, header.max_timestamp))
             if row is not None:
                 replayed.aborted.append(row)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from penstock.disk.interface import File
 from penstock.storage.core.damage import Damage
 from penstock.storage.core.scan import ANY_EPOCH, valid_batches
 from penstock.storage.segment import Segment
+from penstock.storage.unasked import UnaskedFile, to_scan
 from penstock.units import MIB
 
 # A fraction of a second on a slow disk: what else wants the disk or the interpreter is not held up for longer.
@@ -36,7 +36,7 @@ class Scrub:
 
     def __init__(self, closed: Sequence[Segment]) -> None:
         self._waiting = [(segment, segment.truncations) for segment in reversed(closed)]
-        self._file: File | None = None
+        self._file: UnaskedFile | None = None
         self._position = 0
         self._expected_offset = 0
         self._epoch = ANY_EPOCH
@@ -66,7 +66,7 @@ class Scrub:
     def _open(self, segment: Segment) -> bool:
         if self._file is None:
             try:
-                self._file = segment.file()
+                self._file = to_scan(segment)
             except FileNotFoundError:
                 return False
             self._position, self._expected_offset, self._epoch = 0, segment.base_offset, ANY_EPOCH
@@ -80,8 +80,6 @@ class Scrub:
         """On until so many bytes are checked, the segment ends, or a batch is not valid."""
         assert self._file is not None
         start = self._position
-        # It is checked, but the kernel reads ahead.
-        segment.known.doubt()
         batches = valid_batches(
             self._file,
             start,

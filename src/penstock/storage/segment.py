@@ -13,6 +13,7 @@ from penstock.storage.core.log_files import LOG_SUFFIX, SUFFIXES, segment_stem
 from penstock.storage.core.retention import SegmentFacts
 from penstock.storage.core.scan import ANY_OFFSET, next_valid_batch, sound_batches
 from penstock.storage.segment_indexes import NO_TIMESTAMP, SegmentIndexes
+from penstock.storage.unasked import UnaskedFile, to_scan
 from penstock.wire.batch import BatchHeader
 
 # Offsets in its index have 32 bits.
@@ -74,10 +75,8 @@ class Segment:
         next_offset = max(self.next_offset, *[damage.next_offset for damage in self.damage], 0)
         return SegmentFacts(next_offset, self.size, newest_ms)
 
-    def file(self, *, to_scan: bool = False) -> File:
-        """`to_scan`: for whoever reads without being asked for it, or without checking."""
-        if to_scan:
-            self.known.doubt()
+    def file(self) -> File:
+        """For reads of what is asked for, and checked; all others go through `to_scan`."""
         file = self._file
         if file is None:
             file = self._file = self._disk.open(self.path + LOG_SUFFIX)
@@ -122,9 +121,9 @@ class Segment:
 
     def rebuild_indexes(self, interval_bytes: int, file: File | None = None) -> SegmentIndexes:
         """On any thread. Blocking."""
-        self.known.doubt()
+        unasked = UnaskedFile(file or self.file(), self.known)
         rebuilt = SegmentIndexes.rebuild(
-            file or self.file(), self.path, self.base_offset, self.next_offset, self.size, interval_bytes
+            unasked, self.path, self.base_offset, self.next_offset, self.size, interval_bytes
         )
         self.indexes = rebuilt
         return rebuilt
@@ -164,7 +163,7 @@ class Segment:
 
     def batches(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of the sound batches from the one at `position` on. On any thread. Blocking."""
-        return sound_batches(self.file(to_scan=True), position, self.size, ANY_OFFSET, self.next_offset)
+        return sound_batches(to_scan(self), position, self.size, ANY_OFFSET, self.next_offset)
 
     def cut(self, position: int, next_offset: int, interval_bytes: int) -> None:
         """What is known of it when it ends where a batch begins, or damage. Blocking; the file is not touched.
@@ -178,7 +177,7 @@ class Segment:
         self.truncations += 1
         self.damage = tuple(damage for damage in self.damage if damage.next_offset <= next_offset)
         newest_ms, known_position = indexes.newest()
-        for found, header in sound_batches(self.file(to_scan=True), known_position, position, ANY_OFFSET, next_offset):
+        for found, header in sound_batches(to_scan(self), known_position, position, ANY_OFFSET, next_offset):
             newest_ms = max(newest_ms, header.max_timestamp)
             if found + header.size == position:
                 self.next_offset = header.next_offset
@@ -211,9 +210,7 @@ class Segment:
 
     def diagnose(self, position: int, expected_offset: int) -> Damage:
         """How far the damage reaches that begins at `position`. On any thread. Blocking."""
-        sound = next_valid_batch(
-            self.file(to_scan=True), position + 1, self.size, expected_offset, end_offset=self.next_offset
-        )
+        sound = next_valid_batch(to_scan(self), position + 1, self.size, expected_offset, end_offset=self.next_offset)
         if sound is None:
             return Damage(expected_offset, max(self.next_offset, expected_offset + 1), position, self.size)
         return Damage(expected_offset, sound[1].base_offset, position, sound[0])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.disk.interface import Disk, File
+from penstock.disk.interface import Disk
 from penstock.storage.core.index_entries import OFFSETS, TIMESTAMPS
 from penstock.storage.core.log_files import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from penstock.storage.core.scan import SCAN_BYTES, sound_batches
+from penstock.storage.core.scan import SCAN_BYTES, Readable, sound_batches
 from penstock.storage.index import IndexBlock, SparseIndex
 
 NO_TIMESTAMP = -1
@@ -36,7 +36,7 @@ class SegmentIndexes:
 
     @classmethod
     def rebuild(
-        cls, file: File, path: str, base_offset: int, end_offset: int, log_bytes: int, interval_bytes: int
+        cls, file: Readable, path: str, base_offset: int, end_offset: int, log_bytes: int, interval_bytes: int
     ) -> SegmentIndexes:
         """From the log itself; damaged parts are left out. Blocking: reads the whole file."""
         indexes = cls(path, base_offset)

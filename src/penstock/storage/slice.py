@@ -13,9 +13,10 @@ from penstock.units import MIB
 from penstock.wire.batch import HEADER_BYTES
 from penstock.wire.stored_batches import StoredBatches
 
-# More than any kernel reads ahead; and how finely to look where something is missing.
-_READ_AHEAD_BYTES = 64 * MIB
+# How finely to look where something is missing.
 _CHUNK_BYTES = MIB
+# How much is looked at on a pool thread without another thread's turn in between: smallest batches take milliseconds.
+_LOAD_BYTES = 2 * MIB
 
 logger = logging.getLogger(__name__)
 
@@ -85,11 +86,12 @@ class SearchedSlice(Slice):
         if selection.needed or (selection.fault and selection.start == selection.end):
             # Rare, and not worth a second way to do it without blocking.
             return None
-        self._forget_missing(position + len(data))
         self._segment.known.checked(position + selection.start, selection.end - selection.start)
         return _part(data, selection)
 
     def _read_cached(self, position: int, length: int) -> Buffer | None:
+        # Before the kernel begins to read ahead, which it does also for a read that does not wait.
+        self._forget_missing(position + length)
         try:
             data = self._file.read_cached(position, length)
         except OSError:
@@ -97,13 +99,14 @@ class SearchedSlice(Slice):
             data = None
         if data is None:
             self._segment.known.left_the_cache(position, position + length)
-            self._forget_missing(position + length)
         return data
 
     def _forget_missing(self, position: int) -> None:
         """The kernel reads ahead: what is not in the page cache now, from there on, may come from the disk unasked."""
         known, size = self._segment.known, self._segment.size
-        for start, end in known.within(position, min(size, position + _READ_AHEAD_BYTES)):
+        for start, end in known.within(position, min(size, position + self._file.read_ahead_bytes())):
+            if self._file.is_cached(start, end - start):
+                continue
             for chunk in range(start, end, _CHUNK_BYTES):
                 chunk_end = min(end, chunk + _CHUNK_BYTES)
                 if not self._file.is_cached(chunk, chunk_end - chunk):
@@ -118,13 +121,12 @@ class SearchedSlice(Slice):
         if not self.is_as_known(position, available):
             return None
         try:
-            # All of it was in the page cache a moment ago, and waits no more likely than when it is sent.
-            found = large_batches(self._file.read, position, available, expected, query)
+            found = large_batches(self._file.read_cached, position, available, expected, query)
         except OSError:
             # `load` meets it again, and tells.
             self.doubt()
             return None
-        return StoredBatches(self._file, *found, self) if found.length else None
+        return None if found is None else StoredBatches(self._file, *found, self)
 
     def is_as_known(self, position: int, length: int) -> bool:
         """Whether these bytes are right, although nobody looks at them, and need not be waited for."""
@@ -185,7 +187,7 @@ class SearchedSlice(Slice):
             self._segment.known.checked(*self._loaded)
 
     def _search(self, indexes: SegmentIndexes) -> tuple[bytes, int, Selection]:
-        query = self._query
+        query = self._query._replace(max_bytes=min(self._query.max_bytes, _LOAD_BYTES))
         expected, position = self._segment.place_before(query.offset, indexes)
         end = self._segment.sound_end(position)
         span = query.max_bytes + self._interval_bytes

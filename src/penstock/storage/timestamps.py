@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from penstock.errors import PenstockError
 from penstock.storage.segment import Segment
+from penstock.storage.unasked import to_scan
 from penstock.units import MIB
 from penstock.wire.batch import BatchHeader, crc_matches
 from penstock.wire.records import records_of
@@ -66,7 +67,7 @@ def _newness(record: TimestampedOffset) -> tuple[int, int]:
 
 def _records_in(segment: Segment, position: int, header: BatchHeader, start_offset: int) -> Iterator[TimestampedOffset]:
     """Those from `start_offset` on; none of a batch that is damaged."""
-    batch = segment.file(to_scan=True).read(position, header.size)
+    batch = to_scan(segment).read(position, header.size)
     if not crc_matches(batch, header):
         return
     whole = TimestampedOffset(max(header.base_offset, start_offset), header.max_timestamp, header.leader_epoch)

@@ -204,6 +204,8 @@ class Fetch:
                     read.loaded(row, result)
                 except PenstockError as error:
                     row.fail(error)
+            if not read.cold:
+                read.read_what_is_gone()
         return self._response(request, plan, read.rows, tenant)
 
     def _response(self, request: FetchRequest, plan: Plan, rows: list[Row], tenant: str | None) -> FetchResponse:

@@ -104,16 +104,13 @@ class LargeBatches(NamedTuple):
     records: int
 
 
-NO_BATCHES: Final = LargeBatches(0, 0, 0, 0)
-
-
 def large_batches(
-    read: Callable[[int, int], bytes],
+    read_cached: Callable[[int, int], bytes | bytearray | memoryview | None],
     position: int,
     available: int,
     expected_offset: int,
     query: Query,
-) -> LargeBatches:
+) -> LargeBatches | None:
     """The same of bytes that are known to be right, by headers alone.
 
     At `position` is a batch with base offset `expected_offset`, at or before the one that is asked for. None if it
@@ -122,34 +119,34 @@ def large_batches(
     offset, upto, max_bytes, _, first_epoch, last_epoch, _ = query
     end, start, looked_at = position + available, position, 0
     look_start, look_end = position, position
-    look = b""
+    look: bytes | bytearray | memoryview | None = None
     end_offset = records = 0
     while position + HEADER_BYTES <= end:
         looked_at += 1
         if looked_at > _FEW_BATCHES and position - start < looked_at * _LARGE_BYTES:
-            return NO_BATCHES
+            return None
         if position + HEADER_BYTES > look_end:
             look_start, look_end = position, min(end, position + _LOOK_BYTES)
-            look = read(look_start, look_end - look_start)
-            if len(look) < look_end - look_start:
-                return NO_BATCHES
+            look = read_cached(look_start, look_end - look_start)
+        if look is None:
+            return None
         base, length, epoch, magic, attributes, delta, count = _COUNTED.unpack_from(look, position - look_start)
         following = position + length + LENGTH_OVERHEAD
         if magic != MAGIC or delta < 0 or following < position + HEADER_BYTES or base != expected_offset:
-            return NO_BATCHES
+            return None
         expected_offset = base + delta + 1
         if expected_offset <= offset:
             start = following
         elif expected_offset > upto or following > end or following - start > max_bytes:
             break
         elif not first_epoch <= epoch <= last_epoch:
-            return NO_BATCHES
+            return None
         else:
             end_offset = expected_offset
             if not attributes & CONTROL:
                 records += min(count, expected_offset - offset)
         position = following
-    return LargeBatches(start, position - start, end_offset, records) if end_offset else NO_BATCHES
+    return LargeBatches(start, position - start, end_offset, records) if end_offset else None
 
 
 def _is_gap(data: bytes | bytearray | memoryview, base: int, expected_offset: int, end: int, following: int) -> bool:
