@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import platform
 import threading
@@ -13,6 +14,9 @@ _MIB = 1024 * 1024
 # Hardly any: what is free is not backed, and the first to write would pay for it. Programs recycle pages, too.
 _SPARE_BYTES = 128 * _MIB
 _LANES = 2
+# Left alone, so that nothing else has to make room; and more than there is where memory was filled.
+_UNTOUCHED_BYTES = 32 * _MIB
+_TOUCHED_BYTES = 512 * _MIB
 
 
 def describe() -> dict[str, str]:
@@ -51,8 +55,18 @@ def _read_lane(descriptor: int, lane: int, size_bytes: int) -> None:
 
 
 def settle() -> None:
-    """No measurement pays for the dirty pages that the one before it left."""
+    """No measurement pays for dirty pages that the one before it left, nor for memory that the host has taken back."""
     os.sync()
+    _touch_free_memory()
+
+
+def _touch_free_memory() -> None:
+    """What the last measurement gave back, and what the kernel keeps free, is the host's again after two seconds."""
+    size_bytes = min(_meminfo_bytes("MemFree") - _UNTOUCHED_BYTES, _TOUCHED_BYTES)
+    if size_bytes > 0:
+        with mmap.mmap(-1, size_bytes) as memory:
+            for position in range(0, size_bytes, mmap.PAGESIZE):
+                memory[position] = 1
 
 
 def _meminfo_bytes(field: str) -> int:
