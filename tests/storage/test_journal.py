@@ -302,6 +302,34 @@ def test_a_file_that_ends_where_its_checkpoint_says_gets_what_the_journal_has() 
     assert node.batches("orders") == 2
 
 
+@pytest.mark.parametrize("lost_batches", [1, 2])
+def test_what_a_closed_segment_has_lost_and_the_journal_has_is_no_damage(lost_batches: int) -> None:
+    """The rest stays one. `lost_batches`: of those that the checkpoint vouches for."""
+    node = JournaledNode("orders", settings=LogSettings(segment_ms=1000))
+    log = node.logs["orders"]
+    ends = [log.size_bytes]
+    node.write("orders", b"a")
+    ticket = log.begin_sync(checkpoint=True)
+    assert ticket is not None
+    ends.append(log.size_bytes)
+    node.write("orders", b"b")
+    ticket.run()
+    log.finish_sync(ticket)
+    node.commit()
+    log.roll_if_due(NOW_MS + 5000)
+    node.write("orders", b"c")
+    sync(log)
+    first = f"{log.directory}/{0:020}.log"
+    content = node.disk.open(first).read(0, ends[1])
+    node.memory.replace(first, content[: ends[0]] if lost_batches == 1 else b"")
+    node.open()
+    log = node.logs["orders"]
+    expected = [(0, 3)] if lost_batches == 2 else []
+    assert [(each.first_offset, each.next_offset) for each in log.recovery.damage] == expected
+    if lost_batches == 1:
+        assert node.batches("orders") == 4
+
+
 def test_no_lap_has_the_name_of_another() -> None:
     """Else bytes that a client sent, or an earlier lap left, could pass for an entry."""
     node = JournaledNode("orders", file_bytes=2 * PAGE_BYTES)

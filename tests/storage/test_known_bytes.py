@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.storage.core.known_bytes import MOST_RANGES, PAGE_BYTES, KnownBytes
+from penstock.storage.core.known_bytes import MOST_RANGES, KnownBytes
 
-UNIT = PAGE_BYTES
+UNIT = 1000
 PLACES = st.integers(0, 30)
 SPANS = st.tuples(PLACES, st.integers(1, 9))
 

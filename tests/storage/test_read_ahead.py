@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.disk.page_cache import PageCacheDisk
+from tests.disk.page_cache import PAGE_BYTES, PageCacheDisk
 from tests.storage.batches import NOW_MS, append, batch_of, contents
 
 from penstock.config.log import LogSettings
-from penstock.storage.core.known_bytes import PAGE_BYTES, KnownBytes
+from penstock.storage.core.known_bytes import KnownBytes
 from penstock.storage.log import Log
 from penstock.storage.slice import Slice
 from penstock.storage.unasked import UnaskedFile
@@ -89,9 +89,16 @@ def test_whoever_reads_unasked_leaves_nothing_known(shelf: Shelf) -> None:
     assert not known.holds(0, 1)
 
 
-def test_a_page_goes_as_a_whole() -> None:
-    known = KnownBytes()
-    known.write_from(0)
-    known.left_the_cache(PAGE_BYTES + 1000, PAGE_BYTES + 2000)
-    assert known.holds(0, PAGE_BYTES) and known.holds(2 * PAGE_BYTES, 1)
-    assert not known.holds(PAGE_BYTES, 1) and not known.holds(2 * PAGE_BYTES - 1, 1)
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_page_that_is_missing_goes_as_a_whole(shelf: Shelf, is_there: bool) -> None:
+    """Also what is on it of the batch before, which a read then brings along; what is there stays known."""
+    before = shelf.part(2004, 300 * KIB).in_file()
+    assert before is not None
+    begins = start_of(shelf, 2005)
+    shelf.disk.put_out(shelf.path, begins + (PAGE_BYTES if is_there else 0), PAGE_BYTES)
+    assert shelf.part(2005, 300 * KIB).in_file() is None
+    assert before.is_there() is is_there
+
+
+def start_of(shelf: Shelf, offset: int) -> int:
+    return sum(len(batch_of(SMALL if each < 2000 else LARGE)) for each in range(offset))

@@ -84,9 +84,18 @@ class Row:
             or self.start_offset != self.wanted.told_start_offset
         )
 
-    def knows_aborted(self, partition: Partition) -> bool:
-        """Whether all that were aborted when the row was begun are, where it is read further, still to be told."""
-        return self.aborted is None or self.aborted.is_all_of(partition.log.aborted.rows)
+    def readable(self) -> Partition | None:
+        """If it may be read further after a wait. It may be gone, or about to be cut; and compaction may have taken the
+
+        marker of a transaction that is to be told of: a client that does not meet its end leaves out what its producer
+        committed later.
+        """
+        partition = self.partition
+        if partition is None or not partition.may_be_read(as_closest=True):
+            return None
+        if self.aborted is not None and not self.aborted.is_all_of(partition.log.aborted.rows):
+            return None
+        return partition
 
     def aborted_transactions(self) -> list[AbortedTransaction]:
         """Those that a reader of committed records has to leave out of what it gets."""
@@ -223,15 +232,11 @@ class FetchRead:
             more = row.take(data)
 
     def loaded(self, row: Row, data: Buffer) -> None:
-        """The pool has brought a cold row's bytes; it may be cold again afterwards, further on.
-
-        Not if compaction has taken markers meanwhile: a client that is told of a transaction, and then does not meet
-        its end, leaves out what its producer committed later.
-        """
+        """The pool has brought a cold row's bytes; it may be cold again afterwards, further on."""
         if row.slice is not None:
             row.slice.has_loaded()
-        if row.take(data) and row.partition is not None and row.knows_aborted(row.partition):
-            self.read_on(row, row.partition)
+        if row.take(data) and (partition := row.readable()) is not None:
+            self.read_on(row, partition)
 
     def read_what_is_gone(self) -> None:
         """Other rows had to be waited for, and that may have put out of the page cache what was to be sent from there.
@@ -240,12 +245,12 @@ class FetchRead:
         """
         self._takes_files = False
         for row in self.rows:
-            if not row.is_there() and row.partition is not None:
+            if not row.is_there():
                 row.bytes_left += sum([len(data) for data in row.records])
                 row.records, row.next_offset = [], row.wanted.fetch_offset
                 try:
-                    if row.knows_aborted(row.partition):
-                        self.read_on(row, row.partition)
+                    if (partition := row.readable()) is not None:
+                        self.read_on(row, partition)
                 except PenstockError as error:
                     row.fail(error)
 

@@ -110,8 +110,8 @@ class Recovery:
         self._scanned_batches = 0
         # Where a segment's valid bytes end although its file goes on.
         self._bad_tails: dict[Segment, int] = {}
-        # Of which files there is less than the checkpoint vouches for.
-        self._shortened: set[Segment] = set()
+        # What the checkpoint vouches for in files of which there is less. The journal may have the rest.
+        self._vouched_sizes: dict[Segment, int] = {}
 
     def run(self) -> Recovered:
         rows = {row.base_offset: row for row in self._checkpoint.segments}
@@ -210,7 +210,7 @@ class Recovery:
         else:
             segment.start_indexes()
             if row is not None and is_vouched and size < row.size:
-                self._shortened.add(segment)
+                self._vouched_sizes[segment] = row.size
         if segment.size < size or self._is_journaled(segment):
             self._changed[segment] = segment.size
             self._scan(segment, size)
@@ -321,7 +321,7 @@ class Recovery:
             empty.remove_files()
         for segment, following in pairwise(self._segments):
             file_size = self._bad_tails.pop(segment, segment.size)
-            is_shortened = segment in self._shortened
+            is_shortened = segment.size < self._vouched_sizes.get(segment, 0)
             if file_size > segment.size or is_shortened or self._has_lost(segment, following):
                 first_offset = segment.next_offset
                 if self._may_have_gaps and file_size == segment.size and not is_shortened:

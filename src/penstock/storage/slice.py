@@ -9,12 +9,14 @@ from penstock.errors import PenstockError, Problem
 from penstock.storage.core.selection import Query, Selection, large_batches, select
 from penstock.storage.segment import Segment
 from penstock.storage.segment_indexes import SegmentIndexes
-from penstock.units import MIB
+from penstock.units import KIB, MIB
 from penstock.wire.batch import HEADER_BYTES
 from penstock.wire.stored_batches import StoredBatches
 
 # How finely to look where something is missing.
 _CHUNK_BYTES = MIB
+# No system has larger pages.
+_PAGE_BYTES = 64 * KIB
 # How much is looked at on a pool thread without another thread's turn in between: smallest batches take milliseconds.
 _LOAD_BYTES = 2 * MIB
 
@@ -85,20 +87,21 @@ class SearchedSlice(Slice):
         selection = select(data, available, expected, self._query, is_behind=is_behind)
         if selection.needed or (selection.fault and selection.start == selection.end):
             # Rare, and not worth a second way to do it without blocking.
+            self._forget_missing(position + selection.end + selection.needed)
             return None
         self._segment.known.checked(position + selection.start, selection.end - selection.start)
         return _part(data, selection)
 
     def _read_cached(self, position: int, length: int) -> Buffer | None:
-        # Before the kernel begins to read ahead, which it does also for a read that does not wait.
-        self._forget_missing(position + length)
         try:
+            # Before the kernel begins to read ahead, which it does also for a read that does not wait.
+            self._forget_missing(position + length)
             data = self._file.read_cached(position, length)
         except OSError:
             # `load` meets it again, and tells.
             data = None
         if data is None:
-            self._segment.known.left_the_cache(position, position + length)
+            self._forget(position, position + length)
         return data
 
     def _forget_missing(self, position: int) -> None:
@@ -110,7 +113,13 @@ class SearchedSlice(Slice):
             for chunk in range(start, end, _CHUNK_BYTES):
                 chunk_end = min(end, chunk + _CHUNK_BYTES)
                 if not self._file.is_cached(chunk, chunk_end - chunk):
-                    known.left_the_cache(chunk, chunk_end)
+                    self._forget(chunk, chunk_end)
+
+    def _forget(self, start: int, end: int) -> None:
+        """Some of it is missing, and a page that is comes from the disk as a whole."""
+        before = 0 if self._file.is_cached(start, 1) else start % _PAGE_BYTES
+        behind = 0 if self._file.is_cached(end - 1, 1) else -end % _PAGE_BYTES
+        self._segment.known.left_the_cache(start - before, end + behind)
 
     def in_file(self) -> StoredBatches | None:
         segment, indexes, query = self._segment, self._segment.indexes, self._query
@@ -135,7 +144,7 @@ class SearchedSlice(Slice):
             return False
         if not self._file.is_cached(position, length):
             self._is_missing = True
-            segment.known.left_the_cache(position, position + length)
+            self._forget(position, position + length)
             self._forget_missing(position + length)
             return False
         return True
@@ -187,7 +196,15 @@ class SearchedSlice(Slice):
             self._segment.known.checked(*self._loaded)
 
     def _search(self, indexes: SegmentIndexes) -> tuple[bytes, int, Selection]:
-        query = self._query._replace(max_bytes=min(self._query.max_bytes, _LOAD_BYTES))
+        query = self._query
+        if query.max_bytes > _LOAD_BYTES:
+            found = self._search_for(query._replace(max_bytes=_LOAD_BYTES), indexes)
+            if found[2].start < found[2].end or found[2].fault:
+                return found
+        # Also a batch that is larger.
+        return self._search_for(query, indexes)
+
+    def _search_for(self, query: Query, indexes: SegmentIndexes) -> tuple[bytes, int, Selection]:
         expected, position = self._segment.place_before(query.offset, indexes)
         end = self._segment.sound_end(position)
         span = query.max_bytes + self._interval_bytes

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.units import KIB
-
 # Whoever reads here and there makes many; it is no use to know each.
 MOST_RANGES = 64
 _NO_END = 2**63
-# No system has larger pages.
-PAGE_BYTES = 64 * KIB
 
 
 class KnownBytes:
@@ -46,8 +42,7 @@ class KnownBytes:
         return [each for each in parts if each[0] < each[1]]
 
     def left_the_cache(self, start: int, end: int) -> None:
-        """Some of these bytes; when they are read they come from the disk, and all that is on a page with them."""
-        start, end = start - start % PAGE_BYTES, end + -end % PAGE_BYTES
+        """Some of these bytes; when they are read they come from the disk."""
         before = [(each[0], min(each[1], start)) for each in self._ranges]
         behind = [(max(each[0], end), each[1]) for each in self._ranges]
         self._ranges = sorted(each for each in {*before, *behind} if each[0] < each[1])
