@@ -69,6 +69,16 @@ def test_a_cold_read_takes_no_more_than_a_thread_may_look_at_in_a_turn(shelf: Sh
     assert len(contents(shelf.log)) == 2032
 
 
+def test_a_batch_that_is_larger_than_that_is_read_all_the_same(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    batch = batch_of(bytes(3 * MIB))
+    append(shelf.log, batch)
+    for at_least_one in (False, True):
+        shelf.disk.put_out(shelf.path, 0, 4 * MIB)
+        part = shelf.log.read(0, 8 * MIB, upto=shelf.log.end_offset, at_least_one=at_least_one)
+        assert len(part.load()) == len(batch)
+
+
 class Opened:
     """During a read of it somebody else finds the bytes right, and they may go and come again."""
 
