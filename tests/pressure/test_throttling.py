@@ -17,8 +17,7 @@ from penstock.testing import TestNode, node
 from penstock.units import KIB, MIB
 
 LIMIT = 2 * MIB
-# What two requests of 900 KiB have taken that miss 100 each: by then a throttle is longer than the steps in which tests
-# let time pass. From a half of the limit on there is one.
+# What two requests of 900 KiB have taken that miss 100 each. From half of the limit on there are throttles, short ones.
 SHORT = LIMIT * 3 / 4
 
 
@@ -116,11 +115,11 @@ def throttled(node: TestNode) -> float:
 
 
 def eventually_with_time(node: TestNode, condition: object, what: str) -> None:
-    """The node's time passes while we wait."""
+    """The node's time passes while we wait: in steps much shorter than a throttle, which may last 100 ms."""
     assert callable(condition)
 
     def check() -> bool:
-        node.advance(milliseconds=100)
+        node.advance(milliseconds=10)
         return bool(condition())
 
     eventually(check, what)
