@@ -13,6 +13,10 @@ from pathlib import Path
 
 import crc32c
 import msgspec
+from benchmarks.load.produce import Produce
+from benchmarks.session import generate
+
+from benchmarks import sink
 
 _MIB = 1024 * 1024
 _WRITE_BYTES = 1024 * _MIB
@@ -20,6 +24,7 @@ _SYNCS = 300
 _SOCKET_BYTES = 2048 * _MIB
 _ROUND_TRIPS = 20_000
 _CHECKSUM_BYTES = 2048 * _MIB
+_SUNK_MESSAGES = 2_000_000
 
 
 class Ceilings(msgspec.Struct, frozen=True):
@@ -29,6 +34,7 @@ class Ceilings(msgspec.Struct, frozen=True):
     loopback_mb_s: float
     loopback_round_trips_s: float
     crc32c_mb_s: float
+    producer_into_sink_mb_s: float
 
 
 CEILING_WORDS = {
@@ -38,11 +44,12 @@ CEILING_WORDS = {
     "loopback_mb_s": "loopback socket, MB/s",
     "loopback_round_trips_s": "loopback round trips of 100 B, 1/s",
     "crc32c_mb_s": "crc32c, MB/s",
+    "producer_into_sink_mb_s": "one producer, 1 KB, into a sink that drops all and answers at once, MB/s",
 }
 
 
 def measure(directory: Path) -> Ceilings:
-    """Takes about four seconds; `directory` is on the disk that the brokers use.
+    """Takes about six seconds; `directory` is on the disk that the brokers use.
 
     The files stay: deleting them would give pages back to the host in the middle of a run.
     """
@@ -54,6 +61,7 @@ def measure(directory: Path) -> Ceilings:
         loopback_mb_s=_SOCKET_BYTES / _against(_drain, _pour) / 1e6,
         loopback_round_trips_s=_ROUND_TRIPS / _against(_echo, _ping),
         crc32c_mb_s=_CHECKSUM_BYTES / _crc32c_s() / 1e6,
+        producer_into_sink_mb_s=_producer_into_sink_mb_s(),
     )
 
 
@@ -134,6 +142,12 @@ def _ping(connection: socket.socket) -> float:
         connection.sendall(request)
         connection.recv(4096)
     return time.perf_counter() - started
+
+
+def _producer_into_sink_mb_s() -> float:
+    with sink.running() as address:
+        outcome = generate(Produce(address=address, topic=sink.TOPIC, messages=_SUNK_MESSAGES))
+    return outcome.messages * outcome.message_bytes / outcome.elapsed_s / 1e6
 
 
 def _crc32c_s() -> float:

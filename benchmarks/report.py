@@ -12,15 +12,11 @@ from benchmarks.targets import BROKERS, OURS, THEIRS, Comparison, Verdict, verdi
 from rich.console import Console
 from rich.table import Table
 
-_TARGET_COLUMNS = ("workload", "metric", "Penstock", "beside", "ratio", "at most possible", "target", "verdict")
+_TARGET_COLUMNS = ("workload", "metric", "Penstock", "beside", "ratio", "target", "verdict")
 # What a terminal shows; the files have every metric.
 HEADLINES = (
     *("messages/s", "transactions/s", "p50 ms", "p99 ms", "p99.9 ms", "broker CPU-s/GB", "broker CPU-ms/transaction"),
     *("start to first ack s", "peak RSS MB", "rows/s", "rows/s per core", "ms/micro-batch"),
-)
-_MOST_WORDS = (
-    "At most possible: the ratio that a broker would reach which takes no processor time at all, so that the load",
-    "generator has all of the machine's. What is asked for beyond that cannot be had here.",
 )
 _STYLES = {"met": "green", "fell short": "red"}
 
@@ -64,8 +60,6 @@ def markdown(results: Results, comparison: Comparison = BROKERS) -> str:
     lines += ["", "## Ceilings", ""]
     lines += _markdown_table(_ceiling_columns(results), _ceiling_cells(results))
     lines += ["", "## Targets", ""]
-    if any(verdict.most is not None for verdict in verdicts(results, comparison.targets)):
-        lines += [*_MOST_WORDS, ""]
     lines += _markdown_table(_TARGET_COLUMNS, _all_verdict_cells(results, comparison))
     every_row = list(rows(results))
     for durability, settings in results.settings.items():
@@ -138,8 +132,7 @@ def _verdict_cells(verdict: Verdict) -> tuple[str, ...]:
     ours = spread_words(ratio.ours if ratio else None)
     theirs = f"{verdict.other_side}: {spread_words(ratio.theirs if ratio else None)}"
     case = f"{target.durability}/{verdict.case}"
-    most = "-" if verdict.most is None else f"{verdict.most:.2f}x"
-    return (case, target.metric, ours, theirs, ratio_words(ratio), most, target.words(), verdict.words())
+    return (case, target.metric, ours, theirs, ratio_words(ratio), target.words(), verdict.words())
 
 
 def _ceiling_columns(results: Results) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from benchmarks.results import Results
-from benchmarks.summary import Ratio, Spread
+from benchmarks.summary import Ratio
 
 OURS = "penstock"
 THEIRS = "kafka"
@@ -41,9 +41,6 @@ class Verdict:
     target: Target
     case: str
     ratio: Ratio | None
-    # What a broker that takes no processor time could reach where the generator has all of it; None for what is no
-    # rate beside another broker's.
-    most: float | None = None
 
     @property
     def other_side(self) -> str:
@@ -98,15 +95,7 @@ def verdicts(results: Results, targets: Sequence[Target] = TARGETS) -> Iterator[
     for target in targets:
         matching = [case for durability, case in results.cases() if target.applies_to(durability, case)]
         for case in matching or [target.cases]:
-            yield Verdict(target, case, _ratio(results, target, case), _most(results, target, case))
-
-
-def _most(results: Results, target: Target, case: str) -> float | None:
-    rates = results.values(target.durability, case, THEIRS, "messages/s")
-    costs = results.values(target.durability, case, OURS, "generator CPU-s/million")
-    if target.metric not in ("MB/s", "messages/s") or target.beside or not rates or not costs:
-        return None
-    return int(results.machine["cores"]) * 1e6 / Spread.of(costs).median / Spread.of(rates).median
+            yield Verdict(target, case, _ratio(results, target, case))
 
 
 def _ratio(results: Results, target: Target, case: str) -> Ratio | None:

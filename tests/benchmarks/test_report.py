@@ -69,16 +69,6 @@ def test_what_idle_connections_cost_is_judged_beside_our_own_rate_without_them()
     assert (verdict.words(), verdict.other_side) == ("fell short", "connections-100")
 
 
-def test_what_no_broker_could_reach_is_told() -> None:
-    """The generator takes half of what both cores have for a million messages in a second."""
-    results = results_with(
-        Measurement("os", "single-16", "penstock", 0, {"messages/s": 1e6, "generator CPU-s/million": 1.0}),
-        Measurement("os", "single-16", "kafka", 0, {"messages/s": 8e5, "generator CPU-s/million": 9.0}),
-    )
-    assert {each.case: each.most for each in verdicts(results)}["single-16"] == 2.5
-    assert "| 1.25x | 2.50x | at least 1.5x | fell short |" in report.markdown(results)
-
-
 def test_every_target_is_listed_even_if_nothing_was_measured() -> None:
     assert [each.words() for each in verdicts(results_with())] == ["not measured"] * len(TARGETS)
 
@@ -95,7 +85,7 @@ def test_the_page_has_the_command_both_sides_the_ratio_and_the_verdict() -> None
     page = report.markdown(SIDE_BY_SIDE)
     assert "`python -m benchmarks --quick`" in page
     assert "| single-16 | messages/s | 25,000 [20,000, 30,000] | 12,500 [10,000, 15,000] | 2.00x [2.00, 2.00] |" in page
-    assert "- | at least 1.5x | met |" in page
+    assert "at least 1.5x | met |" in page
     assert "flush.policy=os" in page
 
 
