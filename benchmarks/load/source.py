@@ -13,8 +13,6 @@ from confluent_kafka import Consumer, TopicPartition
 
 _WAIT_FOR_ROOM_S = 0.002
 _VISIBLE_S = 10.0
-# Enough for twenty full batches on their way, and little enough that the generator's memory stays in its caches.
-_QUEUED_MESSAGES = 20_000
 
 
 class Source:
@@ -28,7 +26,6 @@ class Source:
         configured: dict[str, Any] = {
             "bootstrap.servers": job.address,
             "delivery.report.only.error": True,
-            "queue.buffering.max.messages": _QUEUED_MESSAGES,
             "log_level": 3,
         }
         self._producer = RawProducer(job.topic, {**configured, **settings})

@@ -21,6 +21,7 @@ from penstock.broker.apis.list_offsets import ListOffsets
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.fetch_usage import FetchUsage
 from penstock.broker.reply_memory import ReplyMemory
+from penstock.clock import SteppedClock
 from penstock.cluster.core.image import Image
 from penstock.config.replication import ReplicationSettings
 from penstock.config.topic_replication import TopicReplicationSettings
@@ -57,7 +58,7 @@ def run(life: Callable[[World, Partition], Awaitable[None]], config: dict[str, s
 
 def write(partition: Partition, producer_id: int, sequence: int, size_bytes: int = 1) -> Appended:
     batch = data_batch([(b"k", bytes(size_bytes))], producer_id, 0, sequence, is_transactional=True)
-    return partition.append(batch, read_header(batch), 0)
+    return partition.append(batch, read_header(batch), SteppedClock().now_ms())
 
 
 def end(node: World, partition: Partition, producer_id: int, *, commit: bool) -> None:

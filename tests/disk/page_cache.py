@@ -17,6 +17,7 @@ class PageCacheFile:
         self._path = path
 
     def write(self, buffers: Sequence[Buffer], position: int) -> int:
+        self._disk.bring(self._path, position, 1, ahead_bytes=0)
         return self._file.write(buffers, position)
 
     def read(self, position: int, length: int) -> bytes:
@@ -66,9 +67,10 @@ class PageCacheDisk(LocalDisk):
     def put_out(self, path: str, position: int, length: int) -> None:
         self.missing.setdefault(path, set()).update(pages(position, length))
 
-    def bring(self, path: str, position: int, length: int) -> None:
+    def bring(self, path: str, position: int, length: int, ahead_bytes: int | None = None) -> None:
         """What is read, and what follows."""
-        self.missing.get(path, set()).difference_update(pages(position, length + self.read_ahead_bytes))
+        ahead = self.read_ahead_bytes if ahead_bytes is None else ahead_bytes
+        self.missing.get(path, set()).difference_update(pages(position, length + ahead))
 
 
 def pages(position: int, length: int) -> range:

@@ -14,8 +14,8 @@ from penstock.storage.holes import first_fresh_hole, first_hole, keep_holes
 from penstock.storage.log import Log
 
 
-def opened(disk: PowerCutDisk) -> Log:
-    return Log.open(disk, "/log", LogSettings(), now_ms=NOW_MS)
+def opened(disk: PowerCutDisk, segment_bytes: int = 2**20) -> Log:
+    return Log.open(disk, "/log", LogSettings(segment_bytes=segment_bytes), now_ms=NOW_MS)
 
 
 def with_holes(disk: PowerCutDisk, *places: int, start: int = 0) -> None:
@@ -106,3 +106,29 @@ def test_damage_of_what_was_synced_is_no_fresh_hole_even_before_a_checkpoint_say
         disk.damage(f"/log/{0:020d}.log", positions[place] + 30, bytes(20))
     for again in (opened(disk), opened(disk)):
         assert (first_hole(again), first_fresh_hole(again)) == (4, 14)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.parametrize("kept_batches", [None, 0, 1])
+def test_what_a_synced_segment_has_lost_is_no_fresh_hole_either(lost: int, kept_batches: int | None) -> None:
+    """A file that is gone, or ends earlier but where a batch ends: what is behind it was committed, and stays."""
+    disk = PowerCutDisk()
+    log = opened(disk, segment_bytes=350)
+    positions = []
+    for _ in range(12):
+        positions.append(log.size_bytes)
+        append(log, batch_of(b"x" * 40))
+    sync(log)
+    segment, following = log.segments[lost : lost + 2]
+    path = f"/log/{segment.base_offset:020d}.log"
+    if kept_batches is None:
+        disk.remove(path)
+    else:
+        disk.replace(path, disk.open(path).read(0, positions[kept_batches]))
+    first_offset = segment.base_offset + (kept_batches or 0)
+    for again in (opened(disk, segment_bytes=350), opened(disk, segment_bytes=350)):
+        assert again.end_offset == 12
+        assert first_fresh_hole(again) is None
+        with pytest.raises(PenstockError):
+            bytes_at(again, first_offset)
+        assert bytes_at(again, following.base_offset)

@@ -10,13 +10,14 @@ from tests.storage.damaged_log import DIRECTORY, SEGMENT, everything_but, filled
 from penstock.config.log import LogSettings
 
 
-def test_a_segment_file_that_vanished_is_said_and_its_records_are_refused() -> None:
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_segment_file_that_vanished_is_said_and_its_records_are_refused(policy: str) -> None:
     disk = PowerCutDisk()
-    log, _ = filled(disk, 30, segment_bytes=1024)
+    log, _ = filled(disk, 30, segment_bytes=1024, cleanup_policy=policy)
     log.close()
     bases = sorted(int(name[:20]) for name in disk.list_directory(DIRECTORY) if name.endswith(".log"))
     disk.remove(f"{DIRECTORY}/{bases[1]:020d}.log")
-    again = opened(disk, segment_bytes=1024)
+    again = opened(disk, segment_bytes=1024, cleanup_policy=policy)
     assert [(damage.first_offset, damage.next_offset) for damage in again.recovery.damage] == [(bases[1], bases[2])]
     everything_but(again, set(range(bases[1], bases[2])))
 

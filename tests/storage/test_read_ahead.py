@@ -110,5 +110,17 @@ def test_a_page_that_is_missing_goes_as_a_whole(shelf: Shelf, is_there: bool) ->
     assert before.is_there() is is_there
 
 
+def test_what_an_append_brings_back_is_looked_at(shelf: Shelf) -> None:
+    """The kernel reads a page that is not whole before it writes to it."""
+    end = shelf.log.size_bytes
+    assert end % PAGE_BYTES
+    shelf.disk.put_out(shelf.path, end - 1, 1)
+    append(shelf.log, batch_of(LARGE), now_ms=NOW_MS + 60_000)
+    assert not shelf.disk.missing[shelf.path]
+    assert shelf.part(2031, 300 * KIB).in_file() is None
+    assert shelf.part(2030, 300 * KIB).in_file() is not None
+    assert shelf.part(2032, 300 * KIB).in_file() is not None
+
+
 def start_of(shelf: Shelf, offset: int) -> int:
     return sum(len(batch_of(SMALL if each < 2000 else LARGE)) for each in range(offset))

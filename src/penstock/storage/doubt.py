@@ -21,6 +21,7 @@ from penstock.disk.interface import Disk, File, read_whole, write_fully
 from penstock.storage.core.damage import Damage
 from penstock.storage.core.scan import SCAN_BYTES
 from penstock.storage.segment import Segment
+from penstock.storage.unasked import UnaskedFile, to_scan
 
 FAILED_NAME = "failed"
 MARK_NAME = "synced"
@@ -79,7 +80,7 @@ class Doubtful(NamedTuple):
 
     def writing_again(self) -> Callable[[], None]:
         """To be called, blocking, before that sync; raises OSError. The file is open from now on."""
-        return partial(_write_again, self.segment.file(), self.position, self.end)
+        return partial(_write_again, self.segment.file(), to_scan(self.segment), self.position, self.end)
 
 
 def doubtful(changed: Iterable[tuple[Segment, int]], mark: SyncedMark | None) -> list[Doubtful]:
@@ -96,12 +97,15 @@ def end_of_synced_damage(found: Collection[Damage], segments: Iterable[Segment],
     """Of what a start has found, which was not there when the mark was moved: no power cut did it."""
     if mark is None:
         return 0
+    # Whatever is left of the segments before the mark, and whether they are there at all.
+    ends = [damage.next_offset for damage in found if damage.next_offset <= mark.base_offset]
     sizes = ((each, mark.synced_size(segment)) for segment in segments for each in segment.damage if each in found)
-    return max((damage.next_offset for damage, size in sizes if damage.position < size), default=0)
+    ends += [damage.next_offset for damage, size in sizes if damage.position < size]
+    return max(ends, default=0)
 
 
-def _write_again(file: File, position: int, end: int) -> None:
-    while position < end and (data := file.read(position, min(SCAN_BYTES, end - position))):
+def _write_again(file: File, unasked: UnaskedFile, position: int, end: int) -> None:
+    while position < end and (data := unasked.read(position, min(SCAN_BYTES, end - position))):
         position = write_fully(file, [data], position)
 
 

@@ -28,6 +28,7 @@ from penstock.storage.state import LogState
 from penstock.storage.sync import SyncTicket
 from penstock.storage.timestamps import TimestampedOffset, first_at_or_after, newest
 from penstock.storage.truncation import settle_truncation, truncate
+from penstock.storage.unasked import FRESH_MS, forget_end
 from penstock.wire.batch import CONTROL, BatchHeader, stamp, stamp_append_time
 from penstock.wire.tuples import new_tuple
 
@@ -127,6 +128,8 @@ class Log(LogState):
             else:
                 append_time_ms, timestamp_ms = NO_APPEND_TIME, header.max_timestamp
             position = segment.size
+            if now_ms - self.last_append_ms > FRESH_MS:
+                forget_end(segment.known, file, position)
             try:
                 written = file.write((batch,), position)
                 if written != size:

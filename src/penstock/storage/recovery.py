@@ -356,8 +356,6 @@ class Recovery:
         vouched_end = max(self._start_offset, self._checkpoint.recovery_offset)
         if self._segments and (first_offset := self._segments[0].base_offset) > vouched_end:
             self.report.damage.append(Damage(vouched_end, first_offset, 0, 0))
-        if self._compacted:
-            return
         present = {segment.base_offset for segment in self._segments}
         for row in rows.values():
             if row.base_offset not in present and row.next_offset > self._start_offset and row.size:

@@ -11,6 +11,7 @@ from penstock.errors import PenstockError, Problem
 from penstock.storage.ended import end_transaction
 from penstock.storage.segment import MOST_OFFSETS, Segment
 from penstock.storage.state import LogState
+from penstock.storage.unasked import FRESH_MS, forget_end
 from penstock.wire.batch import CONTROL, BatchHeader
 
 # As many as a leader's log keeps.
@@ -40,7 +41,7 @@ def append_replicated(log: LogState, data: memoryview, headers: Sequence[BatchHe
         segment = _segment_for(log, headers[first], now_ms)
         count, size = _fitting(log, segment, headers, first)
         run = _Run(segment, data[at : at + size], headers[first : first + count])
-        _write(log, run)
+        _write(log, run, now_ms)
         _record(log, run, now_ms)
         at, first = at + size, first + count
 
@@ -117,10 +118,12 @@ def _fitting(log: LogState, segment: Segment, headers: Sequence[BatchHeader], fi
     return count, size
 
 
-def _write(log: LogState, run: _Run) -> None:
+def _write(log: LogState, run: _Run, now_ms: int) -> None:
     position = run.segment.size
     try:
         file = run.segment.file()
+        if now_ms - log.last_append_ms > FRESH_MS:
+            forget_end(run.segment.known, file, position)
         written = file.write((run.data,), position)
         if written != len(run.data):
             write_fully(file, [run.data[written:]], position + written)

@@ -6,17 +6,16 @@ import logging
 
 from penstock.disk.interface import Buffer, File
 from penstock.errors import PenstockError, Problem
+from penstock.storage.core.known_bytes import PAGE_BYTES
 from penstock.storage.core.selection import Query, Selection, large_batches, select
 from penstock.storage.segment import Segment
 from penstock.storage.segment_indexes import SegmentIndexes
-from penstock.units import KIB, MIB
+from penstock.units import MIB
 from penstock.wire.batch import HEADER_BYTES
 from penstock.wire.stored_batches import StoredBatches
 
 # How finely to look where something is missing.
 _CHUNK_BYTES = MIB
-# No system has larger pages.
-_PAGE_BYTES = 64 * KIB
 # How much is looked at on a pool thread without another thread's turn in between: smallest batches take milliseconds.
 _LOAD_BYTES = 2 * MIB
 
@@ -117,8 +116,8 @@ class SearchedSlice(Slice):
 
     def _forget(self, start: int, end: int) -> None:
         """Some of it is missing, and a page that is comes from the disk as a whole."""
-        before = 0 if self._file.is_cached(start, 1) else start % _PAGE_BYTES
-        behind = 0 if self._file.is_cached(end - 1, 1) else -end % _PAGE_BYTES
+        before = 0 if self._file.is_cached(start, 1) else start % PAGE_BYTES
+        behind = 0 if self._file.is_cached(end - 1, 1) else -end % PAGE_BYTES
         self._segment.known.left_the_cache(start - before, end + behind)
 
     def in_file(self) -> StoredBatches | None:

@@ -1,12 +1,16 @@
-"""Reads of a segment by whoever was not asked for the bytes, or does not check them."""
+"""What comes from the disk without anybody checking it: reads of a segment that nobody asked for, and by appends."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from penstock.disk.interface import File
-from penstock.storage.core.known_bytes import KnownBytes
+from penstock.storage.core.known_bytes import PAGE_BYTES, KnownBytes
 from penstock.storage.core.scan import Readable
+from penstock.units import SECOND_MS
+
+# What was written so short a time ago is the last to leave the page cache.
+FRESH_MS = SECOND_MS
 
 
 class Opened(Protocol):
@@ -37,3 +41,10 @@ class UnaskedFile:
 
 def to_scan(segment: Opened) -> UnaskedFile:
     return UnaskedFile(segment.file(), segment.known)
+
+
+def forget_end(known: KnownBytes, file: File, position: int) -> None:
+    """Before something is written there: the kernel reads a page first of which only a part is written."""
+    on_page = position % PAGE_BYTES
+    if on_page and not file.is_cached(position - 1, 1):
+        known.left_the_cache(position - on_page, position)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from penstock.units import KIB
+
+# No system has larger pages.
+PAGE_BYTES = 64 * KIB
 # Whoever reads here and there makes many; it is no use to know each.
 MOST_RANGES = 64
 _NO_END = 2**63
