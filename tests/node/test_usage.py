@@ -15,7 +15,7 @@ from tests.bad_input.batches import good_batch, tampered
 from tests.bad_input.raw import RawConnection, answer_in, packed
 from tests.disk.faults import FaultyDisk
 from tests.interop.waiting import eventually
-from tests.node.usage_topic import Event, Used, check_lives, read_events, read_records, used
+from tests.node.usage_topic import Event, Used, check_lives, into_the_hour, read_events, read_records, used
 
 from penstock.cluster.core.messages import Addressed, AppendUsage, Reply, decode_reply, encode
 from penstock.disk.local import LocalDisk
@@ -90,7 +90,7 @@ def after_next_interval(running: TestNode) -> list[Event]:
 
 
 def test_totals_are_those_of_the_clients_across_intervals_and_a_restart(tmp_path: Path) -> None:
-    with node(METERED, data_dir=str(tmp_path)) as running:
+    with node(METERED, ahead=into_the_hour(), data_dir=str(tmp_path)) as running:
         assert read_events(running.bootstrap) == []
         produce(running, "acme.web", "orders", 300)
         produce(running, "acme.batch", "orders", 500, **{"enable.idempotence": True, "compression.type": "gzip"})
@@ -99,7 +99,7 @@ def test_totals_are_those_of_the_clients_across_intervals_and_a_restart(tmp_path
         after_next_interval(running)
         produce(running, "bolt", "orders", 30, acks="0")
         assert consume(running, "acme.reader", "orders") == 900
-    with node(METERED, data_dir=str(tmp_path)) as running:
+    with node(METERED, ahead=into_the_hour(), data_dir=str(tmp_path)) as running:
         assert consume(running, "corp", "orders") == 900
         produce(running, "bolt", "orders", 11)
         lives = check_lives(after_next_interval(running))
@@ -121,7 +121,7 @@ def test_totals_are_those_of_the_clients_across_intervals_and_a_restart(tmp_path
 def test_requests_batches_and_bytes_are_counted_to_the_last() -> None:
     batch = good_batch(10)
     mine = tampered(batch, producer_id=7, producer_epoch=0, base_sequence=0)
-    with node(METERED) as running:
+    with node(METERED, ahead=into_the_hour()) as running:
         ask(running, "acme", requests.create_topic("orders"), requests.create_topic("returns"))
         ask(running, "acme", requests.produce("orders", mine), requests.produce("orders", mine))
         ask(running, "acme", requests.produce("nowhere", batch), requests.produce("orders", tampered(batch, magic=1)))
@@ -139,7 +139,7 @@ def test_requests_batches_and_bytes_are_counted_to_the_last() -> None:
 
 
 def test_markers_are_no_messages_and_what_was_aborted_was_sent_all_the_same() -> None:
-    with node({**METERED, "transaction.state.log.num.partitions": "1"}) as running:
+    with node({**METERED, "transaction.state.log.num.partitions": "1"}, ahead=into_the_hour()) as running:
         settings = {"bootstrap.servers": running.bootstrap, "client.id": "acme", "transactional.id": "t", **QUIET}
         producer = Producer(settings)
         producer.init_transactions(WAIT_S)
@@ -163,7 +163,7 @@ def test_markers_are_no_messages_and_what_was_aborted_was_sent_all_the_same() ->
 
 def test_what_could_not_be_written_is_kept_and_written_once() -> None:
     disk = FaultyDisk(LocalDisk())
-    with node(METERED, disk=disk) as running:
+    with node(METERED, ahead=into_the_hour(), disk=disk) as running:
         produce(running, "acme", "orders", 10)
         assert len(after_next_interval(running)) == 1
         disk.fail("write", errno.EIO, path_part="__usage")
@@ -190,7 +190,7 @@ def test_what_could_not_be_written_is_kept_and_written_once() -> None:
 
 def test_an_event_whose_answer_came_too_late_is_sent_again_and_there_once() -> None:
     disk = FaultyDisk(LocalDisk())
-    with node(METERED, disk=disk) as running:
+    with node(METERED, ahead=into_the_hour(), disk=disk) as running:
         produce(running, "acme", "orders", 10)
         after_next_interval(running)
         produce(running, "acme", "orders", 20)
@@ -209,14 +209,14 @@ def test_an_event_whose_answer_came_too_late_is_sent_again_and_there_once() -> N
 
 def test_what_a_stop_could_not_write_the_next_life_does(tmp_path: Path) -> None:
     disk = FaultyDisk(LocalDisk())
-    with node(METERED, data_dir=str(tmp_path)) as running:
+    with node(METERED, ahead=into_the_hour(), data_dir=str(tmp_path)) as running:
         # Too short for an event, and so for the topic.
         produce(running, "acme", "orders", 10)
-    with node(METERED, data_dir=str(tmp_path), disk=disk) as running:
+    with node(METERED, ahead=into_the_hour(), data_dir=str(tmp_path), disk=disk) as running:
         eventually(lambda: len(read_events(running.bootstrap)) == 1, "the end of the life before is written")
         produce(running, "acme", "orders", 20)
         disk.fail("write", errno.EIO, path_part="__usage")
-    with node(METERED, data_dir=str(tmp_path)) as running:
+    with node(METERED, ahead=into_the_hour(), data_dir=str(tmp_path)) as running:
         eventually(lambda: len(check_lives(read_events(running.bootstrap))) == 2, "here, too")
         produce(running, "acme", "orders", 40)
         lives = check_lives(after_next_interval(running))
@@ -226,13 +226,13 @@ def test_what_a_stop_could_not_write_the_next_life_does(tmp_path: Path) -> None:
 
 def test_a_stop_on_a_disk_that_fails_leaves_a_gap_that_shows(tmp_path: Path) -> None:
     disk = FaultyDisk(LocalDisk())
-    with node(METERED, data_dir=str(tmp_path), disk=disk) as running:
+    with node(METERED, ahead=into_the_hour(), data_dir=str(tmp_path), disk=disk) as running:
         produce(running, "acme", "orders", 10)
         after_next_interval(running)
         produce(running, "acme", "orders", 20)
         # The topic's log, and what would be kept instead.
         disk.fail("write", errno.EIO, path_part="usage")
-    with node(METERED, data_dir=str(tmp_path)) as running:
+    with node(METERED, ahead=into_the_hour(), data_dir=str(tmp_path)) as running:
         ask(running, "acme", requests.metadata())
         first, second = check_lives(after_next_interval(running))
     assert used(first)["acme", "orders", "Produce"].messages == 10
@@ -241,7 +241,7 @@ def test_a_stop_on_a_disk_that_fails_leaves_a_gap_that_shows(tmp_path: Path) -> 
 
 
 def test_client_ids_that_clients_make_up_take_no_more_than_their_room() -> None:
-    with node({**METERED, "usage.max.series": "10"}) as running:
+    with node({**METERED, "usage.max.series": "10"}, ahead=into_the_hour()) as running:
         for number in range(30):
             ask(running, f"{number}-{'x' * 1000}.y", requests.metadata())
         found = used(after_next_interval(running))
@@ -251,7 +251,7 @@ def test_client_ids_that_clients_make_up_take_no_more_than_their_room() -> None:
 
 
 def test_a_node_that_nobody_uses_writes_nothing_and_one_that_is_idle_says_that_it_lives() -> None:
-    with node({**METERED, "usage.emit.interval.ms": "10000"}) as running:
+    with node({**METERED, "usage.emit.interval.ms": "10000"}, ahead=into_the_hour()) as running:
         running.advance(minutes=5)
         ask(running, "acme", requests.metadata())
         running.advance(seconds=10)
@@ -265,7 +265,7 @@ def test_a_node_that_nobody_uses_writes_nothing_and_one_that_is_idle_says_that_i
 
 
 def test_an_event_that_is_sent_again_is_there_once_and_garbage_is_refused() -> None:
-    with node(METERED) as running:
+    with node(METERED, ahead=into_the_hour()) as running:
         produce(running, "acme", "orders", 1)
         (event,) = after_next_interval(running)
         record = good_batch(1, value=json.dumps({"usage": []}).encode(), key=b"again")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -13,8 +14,9 @@ from tests.bad_input.raw import RawConnection
 from tests.interop.leaders import brokers, leaders
 from tests.interop.waiting import eventually
 
+from penstock.clock import SystemClock
 from penstock.cluster.core.image import USAGE_TOPIC
-from penstock.units import MIB
+from penstock.units import HOUR_MS, MIB, MINUTE_MS
 from penstock.wire.batch import read_header
 from penstock.wire.records import Record, records_of
 
@@ -34,6 +36,11 @@ class Event(NamedTuple):
     @property
     def life(self) -> tuple[int, int]:
         return self.value["node"], self.value["broker_epoch"]
+
+
+def into_the_hour() -> timedelta:
+    """A clock so far ahead has just begun an hour, which does not end by itself while a test runs."""
+    return timedelta(milliseconds=HOUR_MS - SystemClock().now_ms() % HOUR_MS + MINUTE_MS)
 
 
 def read_events(bootstrap: str) -> list[Event]:

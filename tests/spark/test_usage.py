@@ -13,7 +13,7 @@ from tests.bad_input import requests
 from tests.bad_input.batches import good_batch
 from tests.bad_input.raw import RawConnection, answer_in, packed
 from tests.interop.waiting import eventually
-from tests.node.usage_topic import read_records
+from tests.node.usage_topic import into_the_hour, read_records
 from tests.spark.usage_events import append, event_of, late_events
 from tests.spark.usage_run import PRICES, TENANTS, Counts, check_bills, contents, count, go, rows_of, run_of, used
 from typer.testing import CliRunner
@@ -33,7 +33,7 @@ PRODUCE = "Produce"
 @pytest.fixture(scope="module")
 def metered() -> Iterator[tuple[TestNode, Counts]]:
     """A day of fifty tenants, and what they have sent."""
-    with node({"usage.emit.interval.ms": str(HOUR_MS)}) as running:
+    with node({"usage.emit.interval.ms": str(HOUR_MS)}, ahead=into_the_hour()) as running:
         sent: Counts = Counter()
         for hour in range(HOURS):
             with RawConnection(running.bootstrap) as connection:
