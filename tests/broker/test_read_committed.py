@@ -214,6 +214,26 @@ def test_a_cold_read_does_not_go_on_where_compaction_has_taken_a_marker_meanwhil
     run(life, COMPACTED)
 
 
+def test_a_cold_read_does_not_go_on_in_what_was_written_after_the_log_was_cut_meanwhile() -> None:
+    """What was stable was so of the records that are gone."""
+
+    async def life(node: World, partition: Partition) -> None:
+        node.write(partition, b"stays")
+        partition.log.roll(node.clock.now_ms())
+        node.write(partition, b"goes")
+        partition.log.checkpoint()
+        partition.log.segments[0].release()
+        loading = fetcher(node).start(request(0, READ_COMMITTED), CALLER)
+        assert isinstance(loading, Later) and not loading.done
+        partition.log.truncate_to(1)
+        write(partition, 1, 0)
+        while not loading.done:
+            await asyncio.sleep(0)
+        assert base_offsets(answer_in(loading).records) == [0]
+
+    run(life)
+
+
 def test_the_next_offset_for_readers_of_committed_records_is_the_last_stable_one() -> None:
     async def life(node: World, partition: Partition) -> None:
         node.write(partition, b"first")

@@ -47,6 +47,7 @@ class Row:
         "refused",
         "slice",
         "start_offset",
+        "truncations",
         "wanted",
     )
 
@@ -65,6 +66,8 @@ class Row:
         self.last_stable_offset = -1
         self.aborted: AbortedTransactions | None = None
         self.start_offset = -1
+        # How often the log had been cut when the row was begun.
+        self.truncations = 0
         # Where the log of the follower that fetches parts from this one.
         self.parting: EpochEnd | None = None
         # Where the consumer should read instead.
@@ -85,13 +88,15 @@ class Row:
         )
 
     def readable(self) -> Partition | None:
-        """If it may be read further after a wait. It may be gone, or about to be cut; and compaction may have taken the
+        """If it may be read further after a wait. It may be gone, about to be cut, or cut: what is known of it here was
 
-        marker of a transaction that is to be told of: a client that does not meet its end leaves out what its producer
-        committed later.
+        so of other records. And compaction may have taken the marker of a transaction that is to be told of: a client
+        that does not meet its end leaves out what its producer committed later.
         """
         partition = self.partition
         if partition is None or not partition.may_be_read(as_closest=True):
+            return None
+        if partition.log.truncations != self.truncations:
             return None
         if self.aborted is not None and not self.aborted.is_all_of(partition.log.aborted.rows):
             return None
@@ -301,6 +306,7 @@ def _read_row(read: FetchRead, replicas: Replicas, wanted: Wanted, reader: Reade
         if reader.reads_committed and partition.log.aborted.rows:
             row.aborted = partition.log.aborted.rows.as_of_now()
     row.start_offset = partition.log.start_offset
+    row.truncations = partition.log.truncations
     if row.parting is not None or row.preferred_replica != NO_REPLICA:
         # Said at once, and without records.
         read.failed = True
