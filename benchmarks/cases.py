@@ -25,7 +25,7 @@ class Case:
     durability: Durability
     job: Job
     partitions: int = 1
-    # Run once per broker before the rounds, for workloads that need a full topic.
+    # Run once per broker before the rounds, for workloads that need a topic with something in every partition.
     fill: Produce | Transactions | None = None
     # Another case, with the same fill, whose topic it uses.
     topic_of: str = ""
@@ -56,7 +56,7 @@ class Scale:
 FULL = Scale(
     produce_bytes=600_000_000,
     small_messages=1_500_000,
-    synced_bytes=200_000_000,
+    synced_bytes=600_000_000,
     single_messages=64_000,
     read_bytes=500_000_000,
     connection_messages=150_000,
@@ -130,7 +130,8 @@ def _os_cases(scale: Scale) -> Iterator[Case]:
                 job = Produce(messages=messages, message_bytes=size, acks=acks)
                 yield Case(f"produce-{label}-acks-{acks}-p{partitions}", Durability.OS, job, partitions)
     # Right behind produce-1k-acks-1-p16, the same load on few partitions, which it is compared with.
-    yield Case("partitions-1000", Durability.OS, Produce(messages=kilobyte, acks="1"), 1000)
+    on_many = Produce(messages=kilobyte, acks="1")
+    yield Case("partitions-1000", Durability.OS, on_many, 1000, fill=on_many)
     read = scale.read_bytes // 1000
     for partitions in (1, 16):
         yield from _catch_up_cases(f"1k-p{partitions}", partitions, Read(messages=read), Produce(messages=read))

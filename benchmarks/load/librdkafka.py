@@ -15,7 +15,7 @@ import confluent_kafka  # noqa: F401  loads the library
 from benchmarks.load.job import LoadFailed
 
 _PRODUCER = 0
-_ANY_PARTITION = -1
+ANY_PARTITION = -1
 _COPY = 2
 _QUEUE_FULL = -184
 _ERROR_BYTES = 512
@@ -70,6 +70,7 @@ class Batch:
     def __init__(self, value: bytes, count: int) -> None:
         self._value = ctypes.create_string_buffer(value, len(value))
         template = bytes(_Message(payload=ctypes.addressof(self._value), length=len(value)))
+        self.count = count
         self.messages = (_Message * count).from_buffer_copy(template * count)
 
 
@@ -97,7 +98,7 @@ class RawProducer:
 
     def produce(self, value: bytes) -> bool:
         """Copies the message, and says whether there was room for it."""
-        arguments = (_ANY_PARTITION, _COPY, value, len(value), None, 0, None)
+        arguments = (ANY_PARTITION, _COPY, value, len(value), None, 0, None)
         if _LIBRARY.rd_kafka_produce(self._topic, *arguments) == 0:
             return True
         error = _LIBRARY.rd_kafka_last_error()
@@ -105,10 +106,10 @@ class RawProducer:
             _check(error)
         return False
 
-    def produce_batch(self, batch: Batch, count: int) -> int:
+    def produce_batch(self, batch: Batch, count: int, partition: int) -> int:
         """For how many of the first `count` there was room. They stay where they are until all has been answered."""
         self._unanswered.add(batch)
-        queued: int = _LIBRARY.rd_kafka_produce_batch(self._topic, _ANY_PARTITION, 0, batch.messages, count)
+        queued: int = _LIBRARY.rd_kafka_produce_batch(self._topic, partition, 0, batch.messages, count)
         return queued
 
     def poll(self, timeout_s: float) -> None:

@@ -7,7 +7,7 @@ from benchmarks.load.source import Arrivals, Source, payload
 
 
 class Produce(Job, tag="produce", frozen=True):
-    """Keyless messages: librdkafka fills one partition's batch after the other (sticky partitioning)."""
+    """Keyless messages, which fill one partition's batch after the other."""
 
     messages: int
     acks: str = "all"
@@ -17,7 +17,7 @@ class Produce(Job, tag="produce", frozen=True):
         arrivals = Arrivals(self)
         value = payload(self.message_bytes)
         with Meter(self) as meter:
-            source.send(value, self.messages)
+            source.send_in_turn(value, self.messages, len(arrivals.partitions))
             source.finish()
         arrivals.expect(self.messages)
         return meter.outcome(self.messages)

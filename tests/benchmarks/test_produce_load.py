@@ -8,7 +8,7 @@ import pytest
 from benchmarks.load.job import LoadFailed
 from benchmarks.load.librdkafka import RawProducer
 from benchmarks.load.produce import Produce, Single
-from benchmarks.load.source import Source
+from benchmarks.load.source import Arrivals, Source
 from benchmarks.session import generate
 from benchmarks.topics import create_topic
 from confluent_kafka import Consumer, TopicPartition
@@ -40,6 +40,21 @@ def test_every_message_arrives_once_in_order_and_with_its_bytes(broker: TestNode
         found += [message.value() for message in consumer.consume(1_000, 0.1)]
     consumer.close()
     assert found == [b"first" * 20] * 3 + [b"second" * 20] * 25_000 + [b"third"]
+
+
+@pytest.mark.parametrize(
+    "count, expected",
+    [(7, [3, 3, 1]), (4_000, [1_968, 1_048, 984])],
+    ids=["few, so that every partition gets some", "more than one batch each"],
+)
+def test_batches_go_to_one_partition_after_the_other(broker: TestNode, count: int, expected: list[int]) -> None:
+    topic = f"in-turn-{count}"
+    create_topic(broker.bootstrap, topic, 3, 1)
+    job = Produce(address=broker.bootstrap, topic=topic, messages=0)
+    source, arrivals = Source(job, {}), Arrivals(job)
+    source.send_in_turn(b"x" * 1000, count, 3)
+    source.finish()
+    assert arrivals.end_offsets() == expected
 
 
 def test_a_job_counts_what_was_acknowledged(broker: TestNode) -> None:
