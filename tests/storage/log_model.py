@@ -160,7 +160,7 @@ class LogModel:
         self.sent = {
             base: sent
             for base, sent in self.sent.items()
-            if base < self.log.end_offset and (base < self.log.start_offset or self.is_readable(base))
+            if sent.next_offset <= self.log.end_offset and (base < self.log.start_offset or self.is_readable(base))
         }
         self.must = self.log.synced_offset
         if self.settings.flush_policy == "acked":

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 
 import pytest
+from tests.disk.crash import CrashingDisk, PowerOff
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, sync
 
@@ -132,3 +137,64 @@ def test_what_a_synced_segment_has_lost_is_no_fresh_hole_either(lost: int, kept_
         with pytest.raises(PenstockError):
             bytes_at(again, first_offset)
         assert bytes_at(again, following.base_offset)
+
+
+def synced_without_a_segment(disk: PowerCutDisk, lost: int, *, before_loss: Callable[[Log], None]) -> int:
+    """Twelve synced records, three to a segment, no checkpoint; and what becomes of one. Returns its first offset."""
+    log = opened(disk, segment_bytes=350)
+    for _ in range(12):
+        append(log, batch_of(b"x" * 40))
+    sync(log)
+    segment = log.segments[lost]
+    before_loss(log)
+    disk.remove(segment.path + ".log")
+    return segment.base_offset
+
+
+def fill_another_segment(log: Log) -> None:
+    append(log, batch_of(b"y" * 200))
+    append(log, batch_of(b"y" * 200))
+
+
+def fail_to_sync(log: Log) -> None:
+    append(log, batch_of(b"y"))
+    ticket = log.begin_sync()
+    assert ticket is not None
+    log.disk.fail_next("sync", errno.EIO, path_part=".log")  # type: ignore[attr-defined]
+    with pytest.raises(OSError):
+        ticket.run()
+    log.fail("sync failed")
+
+
+@pytest.mark.parametrize("lost", [1, -1])
+@pytest.mark.parametrize("before_loss", [fill_another_segment, fail_to_sync])
+def test_what_was_synced_is_known_whatever_came_after_it(lost: int, before_loss: Callable[[Log], None]) -> None:
+    disk = PowerCutDisk()
+    first_offset = synced_without_a_segment(disk, lost, before_loss=before_loss)
+    for again in (opened(disk, segment_bytes=350), opened(disk, segment_bytes=350)):
+        assert (first_hole(again), first_fresh_hole(again)) == (first_offset, None)
+
+
+def test_what_was_synced_is_known_after_a_start_that_did_not_end() -> None:
+    """It was killed before its checkpoint could say so."""
+    for operations in itertools.count():
+        disk = CrashingDisk()
+        first_offset = synced_without_a_segment(disk, 1, before_loss=lambda _: None)
+        disk.operations_left = operations
+        with suppress(PowerOff):
+            opened(disk, segment_bytes=350)
+        has_ended = bool(disk.operations_left)
+        disk.operations_left = None
+        again = opened(disk, segment_bytes=350)
+        assert (first_hole(again), first_fresh_hole(again)) == (first_offset, None)
+        if has_ended:
+            return
+
+
+def test_what_was_synced_is_known_after_a_start_that_could_not_sync() -> None:
+    disk = PowerCutDisk()
+    synced_without_a_segment(disk, 1, before_loss=lambda _: None)
+    disk.fail_next("sync", errno.EIO)
+    with pytest.raises(PenstockError):
+        opened(disk, segment_bytes=350)
+    assert first_fresh_hole(opened(disk, segment_bytes=350)) is None

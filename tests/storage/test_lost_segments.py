@@ -58,3 +58,42 @@ def test_a_file_that_lost_its_flushed_end_keeps_its_offsets() -> None:
     everything_but(again, {3, 4})
     again.close()
     everything_but(opened(disk), {3, 4})
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+@pytest.mark.parametrize("kept_batches", [None, 0, 1])
+def test_what_the_last_segment_lost_of_what_was_synced_keeps_its_offsets(kept_batches: int | None, policy: str) -> None:
+    """No checkpoint knows it, and nothing is behind it."""
+    disk = PowerCutDisk()
+    log, positions = filled(disk, 12, segment_bytes=620, cleanup_policy=policy)
+    last = log.segments[-1]
+    path = last.path + ".log"
+    if kept_batches is None:
+        disk.remove(path)
+    else:
+        kept_bytes = positions[last.base_offset + kept_batches] - positions[last.base_offset]
+        disk.replace(path, disk.open(path).read(0, kept_bytes))
+    lost = set(range(last.base_offset + (kept_batches or 0), 12))
+    assert len(lost) > 1 - bool(kept_batches)
+    for again in (opened(disk, segment_bytes=620, cleanup_policy=policy) for _ in range(2)):
+        assert again.end_offset == 12
+        everything_but(again, lost)
+    assert append(again, batch_of(b"next")).base_offset == 12
+    everything_but(again, lost)
+    again.close()
+    everything_but(opened(disk, segment_bytes=620, cleanup_policy=policy), lost)
+
+
+@pytest.mark.parametrize("length", [61, 500])
+def test_what_a_synced_segment_became_is_kept(length: int) -> None:
+    """Nothing in it is valid; whether somebody can make sense of it, a broker does not know."""
+    disk = PowerCutDisk()
+    log, _ = filled(disk, 12, segment_bytes=450)
+    last = log.segments[-1]
+    disk.replace(last.path + ".log", b"?" * length)
+    again = opened(disk, segment_bytes=450)
+    assert again.end_offset == 12
+    everything_but(again, set(range(last.base_offset, 12)))
+    again.close()
+    opened(disk, segment_bytes=450)
+    assert disk.open(last.path + ".log").read(0, length) == b"?" * length

@@ -203,7 +203,7 @@ def test_headers_alone_tell_what_reading_all_does(
         ends.append(read_header(batch).next_offset)
         data += batch
     offset = 10 + min(first, read_header(data).last_offset_delta)
-    query = Query(offset, ends[min(shown, len(batches))], max_bytes, False, 0, 0, False)
+    query = Query(offset, ends[min(shown, len(batches))], max_bytes, False, 0, 0, False, ends[-1], True)
     found = large_batches(lambda at, length: bytes(data[at : at + length]), 0, len(data), 10, query)
     read = select(data, len(data), 10, query)
     part = data[read.start : read.end]

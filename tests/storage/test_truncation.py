@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.disk.crash import CrashingDisk, PowerOff
 from tests.disk.faults import FaultyDisk
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents, sync
@@ -17,6 +20,7 @@ from tests.storage.batches import NOW_MS, append, batch_of, bytes_at, contents, 
 from penstock.config.log import LogSettings
 from penstock.disk.interface import Disk
 from penstock.errors import PenstockError, Problem
+from penstock.storage.holes import first_hole
 from penstock.storage.log import Log
 
 DIRECTORY = "/data/p"
@@ -231,3 +235,20 @@ def test_a_start_that_waits_while_the_log_is_cut_is_not_written_down_beyond_its_
     memory.cut_power(Random(1))
     again = opened(memory)
     assert (again.start_offset, again.end_offset) == (10, 64)
+
+
+def test_a_cut_of_what_was_never_synced_vouches_for_no_file_without_a_name() -> None:
+    """At any moment within it: what a power cut took with the names of files is a hole, which its leader fills."""
+    settings = LogSettings(segment_bytes=350, flush_policy="os")
+    for operations, seed in itertools.product(range(60), range(4)):
+        disk = CrashingDisk()
+        log = Log.open(disk, DIRECTORY, settings, now_ms=NOW_MS)
+        for _ in range(12):
+            append(log, batch_of(b"x" * 40))
+        disk.operations_left = operations
+        with suppress(PowerOff):
+            log.truncate_to(10)
+        disk.operations_left = None
+        disk.cut_power(Random(seed))
+        again = Log.open(disk, DIRECTORY, settings, now_ms=NOW_MS)
+        assert not again.recovery.damage or first_hole(again) is not None

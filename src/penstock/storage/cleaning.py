@@ -204,7 +204,13 @@ def _batches(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     truncations = segment.truncations
     end, expected_offset = 0, segment.base_offset
     for position, header in valid_batches(
-        file, 0, segment.size, expected_offset, chunk_bytes=_CHUNK_BYTES, gap_at_end=True
+        file,
+        0,
+        segment.size,
+        expected_offset,
+        chunk_bytes=_CHUNK_BYTES,
+        gap_at_end=segment.gaps,
+        end_offset=segment.next_offset,
     ):
         yield position, header, memoryview(file.read(position, header.size))
         end, expected_offset = position + header.size, header.next_offset

@@ -10,7 +10,7 @@ in memory that could differ from the disk.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -18,28 +18,35 @@ from typing import NamedTuple
 import crc32c
 
 from penstock.disk.interface import Disk, File, read_whole, write_fully
-from penstock.storage.core.damage import Damage
+from penstock.storage.core.leader_epochs import UNDEFINED
 from penstock.storage.core.scan import SCAN_BYTES
 from penstock.storage.segment import Segment
 from penstock.storage.unasked import UnaskedFile, to_scan
+from penstock.wire.batch import BatchHeader
 
 FAILED_NAME = "failed"
 MARK_NAME = "synced"
 
-_MARK = struct.Struct(">QIQ")
+_MARK = struct.Struct(">QIQQi")
 _CRC = struct.Struct(">I")
 
 
 class SyncedMark(NamedTuple):
-    """All segments before this one are synced, and so many bytes of it."""
+    """All segments before this one are synced, and so many bytes of it: everything below `next_offset`, all of it of
+
+    `leader_epoch` or an older one. That stays so until the log is truncated, whatever else fails.
+    """
 
     base_offset: int
     generation: int
     size: int
+    next_offset: int
+    leader_epoch: int
 
     @classmethod
-    def at_end_of(cls, segment: Segment) -> SyncedMark:
-        return cls(segment.base_offset, segment.generation, segment.size)
+    def at_end_of(cls, segment: Segment, latest_epoch: int | None) -> SyncedMark:
+        epoch = UNDEFINED if latest_epoch is None else latest_epoch
+        return cls(segment.base_offset, segment.generation, segment.size, segment.next_offset, epoch)
 
     @classmethod
     def read(cls, disk: Disk, directory: str) -> SyncedMark | None:
@@ -63,6 +70,13 @@ class SyncedMark(NamedTuple):
         if segment.base_offset < self.base_offset:
             return segment.size
         return self.size if (segment.base_offset, segment.generation) == self[:2] else 0
+
+    def speaks_against(self, segment: Segment, position: int, header: BatchHeader) -> bool:
+        """It was synced, and its offsets or its epoch had not come by then."""
+        in_it = (segment.base_offset, segment.generation) == self[:2] and position + header.size <= self.size
+        if segment.base_offset >= self.base_offset and not in_it:
+            return False
+        return header.next_offset > self.next_offset or header.leader_epoch > self.leader_epoch
 
 
 def remove_mark(disk: Disk, directory: str) -> None:
@@ -91,17 +105,6 @@ def doubtful(changed: Iterable[tuple[Segment, int]], mark: SyncedMark | None) ->
         if start < segment.size:
             found.append(Doubtful(segment, start, segment.size))
     return found
-
-
-def end_of_synced_damage(found: Collection[Damage], segments: Iterable[Segment], mark: SyncedMark | None) -> int:
-    """Of what a start has found, which was not there when the mark was moved: no power cut did it."""
-    if mark is None:
-        return 0
-    # Whatever is left of the segments before the mark, and whether they are there at all.
-    ends = [damage.next_offset for damage in found if damage.next_offset <= mark.base_offset]
-    sizes = ((each, mark.synced_size(segment)) for segment in segments for each in segment.damage if each in found)
-    ends += [damage.next_offset for damage, size in sizes if damage.position < size]
-    return max(ends, default=0)
 
 
 def _write_again(file: File, unasked: UnaskedFile, position: int, end: int) -> None:

@@ -14,7 +14,7 @@ from penstock.storage.checkpoint import CheckpointFiles
 from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.core.producer_state import ProducedBatch, ProducerEntry
 from penstock.storage.deletion import Deletion, apply_retention
-from penstock.storage.doubt import SyncedMark, doubtful, end_of_synced_damage, forget_word, has_word, remove_mark
+from penstock.storage.doubt import doubtful, forget_word, has_word, remove_mark
 from penstock.storage.ended import end_transaction
 from penstock.storage.gaps import says_gaps
 from penstock.storage.journal_share import JournalShare
@@ -70,15 +70,14 @@ class Log(LogState):
             wants_sync = settings.flush_policy == "acked" or recovered.was_journaled
             if had_failed:
                 log.recovery.notes.append("a sync had failed, so what was behind the last checkpoint was written again")
-            mark = None if had_failed else SyncedMark.read(disk, directory)
-            log.commit.distrust(doubtful(recovered.changed, mark))
-            log.holes = log.holes.kept_below(end_of_synced_damage(log.recovery.damage, log.segments, mark))
-            remove_mark(disk, directory)
+            log.commit.distrust(doubtful(recovered.changed, None if had_failed else recovered.mark))
             if any(segment.gaps for segment in log.segments) and not says_gaps(disk, directory):
                 # A power cut took the word and left what it was about. On a full disk the log goes on without it.
                 with suppress(OSError):
                     log.commit.expect_gaps()
             if recovered.was_cut:
+                # A power cut may have brought it back.
+                remove_mark(disk, directory)
                 settle_truncation(log)
             if recovered.is_new and share is not None and share.has_some:
                 # The replica was moved away, and is back: that voids what the journal has of the earlier log.
@@ -214,7 +213,7 @@ class Log(LogState):
             return None
         then = self.gather_checkpoint() if unsaved or self.checkpoint_is_due() else None
         try:
-            ticket = self.commit.begin(self.active, self.end_offset, then)
+            ticket = self.commit.begin(self.active, self.end_offset, self.latest_epoch, then)
         except OSError as error:
             if then is not None:
                 self.checkpoint_written(error)
@@ -239,7 +238,7 @@ class Log(LogState):
 
     def checkpoint(self) -> None:
         """Everything synced and written down, so that the next start reads nothing. Blocking. Raises OSError."""
-        ticket = self.commit.begin(self.active, self.end_offset, self.gather_checkpoint())
+        ticket = self.commit.begin(self.active, self.end_offset, self.latest_epoch, self.gather_checkpoint())
         ticket.run()
         self.finish_sync(ticket)
 

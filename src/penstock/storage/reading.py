@@ -71,8 +71,9 @@ def _in_tail(log: LogState, offset: int, max_bytes: int, upto: int, at_least_one
 
 
 def _query(log: LogState, segment: Segment, offset: int, max_bytes: int, upto: int, at_least_one: bool) -> Query:
-    latest = UNDEFINED if log.latest_epoch is None else log.latest_epoch
-    return Query(offset, upto, max_bytes, at_least_one, log.epochs.epoch_of(offset), latest, segment.gaps)
+    first, latest = log.epochs.epoch_of(offset), UNDEFINED if log.latest_epoch is None else log.latest_epoch
+    end_offset, is_closed = segment.next_offset, segment is not log.active
+    return Query(offset, upto, max_bytes, at_least_one, first, latest, segment.gaps, end_offset, is_closed)
 
 
 def _refuse_damage(segment: Segment, offset: int) -> None:

@@ -19,27 +19,26 @@ from penstock.storage.core.aborted import AbortedTransaction
 from penstock.storage.core.checkpoint import Checkpoint, SegmentRow
 from penstock.storage.core.damage import Damage
 from penstock.storage.core.leader_epochs import LeaderEpochs
-from penstock.storage.core.living import living_segments
 from penstock.storage.core.log_files import (
     CHECKPOINT_NAME,
     GAPS_NAME,
     OFFSET_INDEX_SUFFIX,
-    SEGMENT_FILE,
     SNAPSHOT_SUFFIX,
-    SUFFIXES,
     TIME_INDEX_SUFFIX,
     segment_stem,
 )
 from penstock.storage.core.producer_state import ProducerStates
 from penstock.storage.core.replay import Replay
 from penstock.storage.core.scan import next_valid_batch, valid_batches
+from penstock.storage.doubt import SyncedMark
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.producer_replay import producers_before, recover_indexes
 from penstock.storage.recovery_report import RecoveryReport
 from penstock.storage.segment import MOST_OFFSETS, Segment
 from penstock.storage.segment_indexes import SegmentIndexes
+from penstock.storage.sweep import sweep
 from penstock.storage.transaction_index import TransactionIndexes
-from penstock.wire.batch import BatchHeader
+from penstock.wire.batch import HEADER_BYTES, BatchHeader
 
 
 class Recovered(NamedTuple):
@@ -67,6 +66,7 @@ class Recovered(NamedTuple):
     is_new: bool
     # A truncation had not ended. What it left is gone for good; nothing may be appended before a checkpoint says so.
     was_cut: bool
+    mark: SyncedMark | None
 
 
 class Recovery:
@@ -90,7 +90,11 @@ class Recovery:
         self._may_have_gaps = self._compacted or GAPS_NAME in self._names
         checkpoint, self._start_offset = files.read()
         self._checkpoint = checkpoint or Checkpoint(0, 0, [], [], [])
-        self.report = RecoveryReport(self._checkpoint.recovery_offset, self._checkpoint.holes)
+        # One from before a cut that has not ended speaks of what is cut off.
+        self._mark = None if self._checkpoint.is_cut else SyncedMark.read(disk, directory)
+        # Whatever is missing or invalid below it was there once.
+        self._synced_offset = max(self._checkpoint.recovery_offset, self._mark.next_offset if self._mark else 0)
+        self.report = RecoveryReport(self._checkpoint.recovery_offset, self._synced_offset, self._checkpoint.holes)
         if checkpoint is None and CHECKPOINT_NAME in self._names:
             self.report.notes.append("the checkpoint was unreadable, so the whole log was scanned")
         self._has_checkpoint = checkpoint is not None
@@ -105,6 +109,8 @@ class Recovery:
             share.raise_sequence(self._checkpoint.journal_sequence)
             self._replay = Replay(share.journaled, self._checkpoint.journal_sequence)
             share.journaled = ()
+        # Base offset and generation of all segments.
+        self._present: list[tuple[int, int]] = []
         self._segments: list[Segment] = []
         self._changed: dict[Segment, int] = {}
         self._scanned_batches = 0
@@ -115,7 +121,9 @@ class Recovery:
 
     def run(self) -> Recovered:
         rows = {row.base_offset: row for row in self._checkpoint.segments}
-        for base_offset, generation in self._sweep():
+        checkpoint = self._checkpoint if self._has_checkpoint else None
+        self._present = sweep(self._disk, self._directory, self._names, checkpoint, self._start_offset)
+        for base_offset, generation in self._present:
             self._take_up(base_offset, generation, rows.get(base_offset))
         self._judge_tails()
         self._note_missing(rows)
@@ -126,9 +134,9 @@ class Recovery:
         recovery_offset = self._checkpoint.recovery_offset
         last = self._segments[-1] if self._segments else None
         written_end = last.next_offset if last else 0
-        end_offset = max(written_end, self._start_offset, recovery_offset)
-        if last is not None and written_end < self._vouched_end() and recovery_offset > self._start_offset:
-            self._damaged(last, Damage(written_end, recovery_offset, last.size, last.size))
+        end_offset = max(written_end, self._start_offset, self._synced_offset)
+        if last is not None and written_end < self._vouched_end() and self._synced_offset > self._start_offset:
+            self._damaged(last, Damage(written_end, self._synced_offset, last.size, last.size))
         self._epochs.cut_start(self._start_offset)
         start_offset = self._start_offset
         if not self._segments and end_offset > start_offset:
@@ -154,41 +162,16 @@ class Recovery:
             self._checkpoint.journal_sequence,
             not self._has_checkpoint and not self._segments,
             self._checkpoint.is_cut,
+            self._mark,
         )
-
-    def _sweep(self) -> list[tuple[int, int]]:
-        """Base offset and generation of the segments that count; what an interrupted step left is removed.
-
-        That is temporary files, segments below the start, those that the checkpoint would know if they counted, and
-        parts of any of them.
-        """
-        checkpoint = self._checkpoint if self._has_checkpoint else None
-        present = living_segments(self._names, checkpoint, self._start_offset)
-        self._remove_all_but(present)
-        return sorted(present.items())
 
     def _vouched_end(self) -> int:
         """A compacted log that was truncated may end behind its last batch."""
+        if self._synced_offset > self._checkpoint.recovery_offset:
+            return self._synced_offset
         if self._checkpoint.segments and not (last := self._checkpoint.segments[-1]).damage:
             return last.next_offset
         return self._checkpoint.recovery_offset
-
-    def _remove_all_but(self, present: dict[int, int]) -> None:
-        dead = {name for name in self._names if name.endswith(".tmp")}
-        for name in self._names:
-            match = SEGMENT_FILE.fullmatch(name)
-            if match and match[3] in SUFFIXES and present.get(int(match[1])) != int(match[2] or 0):
-                dead.add(name)
-        is_cut = self._checkpoint.is_cut
-        if dead or is_cut:
-            # The checkpoint that condemns them must not be lost while their removal, or a cut, is kept.
-            self._disk.sync_directory(self._directory)
-        for name in sorted(dead):
-            self._disk.remove(f"{self._directory}/{name}")
-        if is_cut:
-            # The next checkpoint does not condemn them any more.
-            self._disk.sync_directory(self._directory)
-        self._names -= dead
 
     def _take_up(self, base_offset: int, generation: int, row: SegmentRow | None) -> None:
         segment = Segment(self._disk, self._directory, base_offset, self._now_ms, generation=generation)
@@ -257,13 +240,20 @@ class Recovery:
         file = segment.file()
         position, expected = segment.size, segment.next_offset
         # What goes beyond has a flipped bit in its base offset, or is what a client sent, within a batch that is torn.
-        end_offset = segment.base_offset + MOST_OFFSETS + 1
+        end_offset, after = self._what_follows(segment)
         self.report.scanned_bytes += size - position
         while True:
             for found, header in valid_batches(
-                file, position, size, expected, epoch=self._epochs.epoch_of(expected), gap_at_end=self._may_have_gaps
+                file,
+                position,
+                size,
+                expected,
+                epoch=self._epochs.epoch_of(expected),
+                gap_at_end=self._may_have_gaps,
+                end_offset=end_offset,
+                after=after,
             ):
-                if header.next_offset > end_offset:
+                if self._mark is not None and self._mark.speaks_against(segment, found, header):
                     break
                 if header.base_offset != expected:
                     segment.gaps = True
@@ -282,6 +272,21 @@ class Recovery:
             self._damaged(segment, Damage(expected, sound[1].base_offset, position, sound[0]))
             position, expected = sound[0], sound[1].base_offset
             segment.size, segment.next_offset = position, expected
+
+    def _what_follows(self, segment: Segment) -> tuple[int, BatchHeader | None]:
+        """Where it ends at the latest, and the first batch of the next segment. If that is sound: else it may be one
+
+        that a power cut has brought back, and of an older generation what compaction has merged into this one.
+        """
+        end_offset = segment.base_offset + MOST_OFFSETS + 1
+        following = next((each for each in self._present if each[0] > segment.base_offset), None)
+        if following is None or following[1] < segment.generation:
+            return end_offset, None
+        behind = Segment(self._disk, self._directory, following[0], self._now_ms, generation=following[1])
+        file = behind.file()
+        for _, first in valid_batches(file, 0, file.size(), following[0], chunk_bytes=HEADER_BYTES):
+            return min(end_offset, following[0]), first
+        return end_offset, None
 
     def _take_up_batch(self, segment: Segment, header: BatchHeader) -> None:
         if not segment.size and header.max_timestamp >= 0:
@@ -313,12 +318,19 @@ class Recovery:
         return True
 
     def _judge_tails(self) -> None:
-        """A bad tail is torn if nothing valid is behind it and no checkpoint vouched for it; else it is damage."""
+        """A bad tail is torn if nothing valid is behind it and it was not synced; else it is damage."""
+        dropped = False
         while self._segments and self._segments[-1].size == 0:
-            empty = self._segments.pop()
-            torn = self._bad_tails.pop(empty, 0)
-            self.report.torn_bytes += torn
+            empty = self._segments[-1]
+            if empty in self._bad_tails and empty.base_offset < self._synced_offset:
+                break
+            self._segments.pop()
+            self.report.torn_bytes += self._bad_tails.pop(empty, 0)
             empty.remove_files()
+            dropped = True
+        if dropped:
+            # A power cut would bring it back, perhaps in the middle of what is appended until then.
+            self._disk.sync_directory(self._directory)
         for segment, following in pairwise(self._segments):
             file_size = self._bad_tails.pop(segment, segment.size)
             is_shortened = segment.size < self._vouched_sizes.get(segment, 0)
@@ -330,13 +342,13 @@ class Recovery:
                 self._damaged(segment, Damage(first_offset, following.base_offset, segment.size, file_size))
                 segment.size = file_size
         if self._segments and (last := self._segments[-1]) in self._bad_tails:
-            if last.next_offset >= self._checkpoint.recovery_offset:
+            if last.next_offset >= self._synced_offset:
                 self.report.torn_bytes += self._bad_tails.pop(last) - last.size
                 last.file().truncate(last.size)
             else:
                 end = self._bad_tails[last]
-                self._damaged(last, Damage(last.next_offset, self._checkpoint.recovery_offset, last.size, end))
-                last.size, last.next_offset = end, self._checkpoint.recovery_offset
+                self._damaged(last, Damage(last.next_offset, self._synced_offset, last.size, end))
+                last.size, last.next_offset = end, self._synced_offset
 
     def _has_lost(self, segment: Segment, following: Segment) -> bool:
         """Whether there was something between these two that no checkpoint vouches for."""

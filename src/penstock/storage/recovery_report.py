@@ -14,6 +14,8 @@ class RecoveryReport:
 
     # Below it a checkpoint says that everything was synced.
     recovery_offset: int = 0
+    # Below it everything was synced, whether a checkpoint says so or a mark.
+    synced_offset: int = 0
     known_holes: Holes = field(default_factory=Holes)
     scanned_bytes: int = 0
     torn_bytes: int = 0
@@ -34,7 +36,11 @@ class RecoveryReport:
     def holes(self) -> Holes:
         """The damage that a power cut may have done to what was never synced, now or before an earlier start."""
         unvouched = {each[:2] for each in self.damage if each.first_offset >= self.recovery_offset}
-        return Holes(tuple(sorted(unvouched.union(self.known_holes.ranges))), self.known_holes.kept_offset)
+        holes = Holes(tuple(sorted(unvouched.union(self.known_holes.ranges))), self.known_holes.kept_offset)
+        # No power cut made those that begin where everything was synced.
+        return (
+            holes.kept_below(self.synced_offset) if any(each[0] < self.synced_offset for each in unvouched) else holes
+        )
 
     def __str__(self) -> str:
         parts = [f"scanned {self.scanned_bytes} bytes behind the last checkpoint"]

@@ -87,7 +87,8 @@ class Scrub:
             self._expected_offset,
             epoch=self._epoch,
             chunk_bytes=max_bytes,
-            gap_at_end=True,
+            gap_at_end=segment.gaps or bool(segment.damage),
+            end_offset=segment.next_offset,
         )
         for position, header in batches:
             self._position = position + header.size

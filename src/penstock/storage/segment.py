@@ -121,11 +121,13 @@ class Segment:
 
     def rebuild_indexes(self, interval_bytes: int, file: File | None = None) -> SegmentIndexes:
         """On any thread. Blocking."""
+        truncations = self.truncations
         unasked = UnaskedFile(file or self.file(), self.known)
         rebuilt = SegmentIndexes.rebuild(
             unasked, self.path, self.base_offset, self.next_offset, self.size, interval_bytes
         )
-        self.indexes = rebuilt
+        if self.truncations == truncations:
+            self.indexes = rebuilt
         return rebuilt
 
     def release(self) -> None:

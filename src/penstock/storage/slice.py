@@ -223,6 +223,7 @@ class SearchedSlice(Slice):
     def _damaged(self, position: int, expected_offset: int) -> PenstockError:
         self._check_still_there()
         damage = self._segment.diagnose(position, expected_offset)
+        self._check_still_there()
         self._segment.add_damage(damage)
         error = damage.error()
         logger.error("log.damage.found", extra={"segment": self._segment.path, "why": str(error)})

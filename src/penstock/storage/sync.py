@@ -114,13 +114,17 @@ class GroupCommit:
     def rolled(self, segment: Segment) -> None:
         self._rolled.append(segment)
 
-    def begin(self, active: Segment | None, end_offset: int, then: Callable[[], None] | None) -> SyncTicket:
+    def begin(
+        self, active: Segment | None, end_offset: int, latest_epoch: int | None, then: Callable[[], None] | None
+    ) -> SyncTicket:
         files = [segment.file() for segment in self._rolled]
         if active is not None:
             files.append(active.file())
         sync_names = None if self.names_are_synced else partial(self._disk.sync_directory, self._directory)
         last = active or (self._rolled[-1] if self._rolled else None)
-        mark = partial(SyncedMark.at_end_of(last).write, self._disk, self._directory) if last is not None else None
+        mark = None
+        if last is not None:
+            mark = partial(SyncedMark.at_end_of(last, latest_epoch).write, self._disk, self._directory)
         self._rolled_with_ticket = list(self._rolled)
         self._names_with_ticket = self._names
         first = [each.writing_again() for each in self._doubtful]

@@ -34,6 +34,9 @@ def truncate(log: LogState, offset: int) -> None:
         cut = _find(log, offset)
         producers = _producers_at(log, cut.end_offset)
         log.commit.sync_now(log.active)
+        if not log.commit.names_are_synced:
+            # The checkpoint will speak of their files, and could be kept where their names are not.
+            log.disk.sync_directory(log.directory)
         remove_mark(log.disk, log.directory)
         start_offset = log.start_offset
         dropped = _forget(log, cut, producers)

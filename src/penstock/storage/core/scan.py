@@ -47,11 +47,14 @@ def valid_batches(
     check_crc: bool = True,
     chunk_bytes: int = SCAN_BYTES,
     gap_at_end: bool = False,
+    end_offset: int = NO_END,
+    after: BatchHeader | None = None,
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each batch; ends at the first that is not valid, or at `end`.
 
     Base offset and leader epoch are not covered by the batch's CRC, so they are checked against the neighbours.
-    `gap_at_end`: a gap before the last batch is fine, because the log may have gaps.
+    `gap_at_end`: a gap before the last batch is fine, because the log may have gaps. `end_offset`: no batch goes beyond
+    it. `after`: of a whole batch that follows on `end`, in another file.
     """
     while position + HEADER_BYTES <= end:
         data = file.read(position, min(chunk_bytes, end - position))
@@ -67,8 +70,10 @@ def valid_batches(
                 needed = stop - at
                 break
             if (header.base_offset != expected_offset or header.leader_epoch != epoch) and not _plausible(
-                file, position + stop, end, header, expected_offset, epoch, gap_at_end
+                file, position + stop, end, header, expected_offset, epoch, gap_at_end, after
             ):
+                return
+            if header.base_offset + header.last_offset_delta >= end_offset:
                 return
             if check_crc and crc32c.crc32c(view[at + _CRC_START : stop]) != header.crc:
                 return
@@ -91,6 +96,7 @@ def _plausible(
     expected_offset: int,
     epoch: int,
     gap_at_end: bool,
+    after: BatchHeader | None,
 ) -> bool:
     """Whether a base offset or an epoch that jumps is real: if a bit of it flipped, the next batch says so.
 
@@ -103,9 +109,12 @@ def _plausible(
     has_gap = expected_offset not in (ANY_OFFSET, header.base_offset)
     following = file.read(next_position, HEADER_BYTES) if next_position + HEADER_BYTES <= end else b""
     without_witness = gap_at_end or not has_gap
-    if len(following) < HEADER_BYTES:
+    if len(following) == HEADER_BYTES:
+        after, next_header = None, read_header(following)
+    elif after is not None and next_position == end:
+        next_header = after
+    else:
         return without_witness
-    next_header = read_header(following)
     if next_header.magic != MAGIC:
         return without_witness
     is_expected = header.base_offset == expected_offset
@@ -116,7 +125,7 @@ def _plausible(
     least_offset = 0 if expected_offset == ANY_OFFSET else expected_offset + header.last_offset_delta + 1
     if next_header.base_offset < least_offset or next_header.leader_epoch < epoch:
         return without_witness
-    return without_witness and not _is_whole(file, next_position, end, next_header)
+    return without_witness and after is None and not _is_whole(file, next_position, end, next_header)
 
 
 def _is_whole(file: Readable, position: int, end: int, header: BatchHeader) -> bool:
@@ -137,10 +146,15 @@ def sound_batches(
     """
     while position < end:
         for found, header in valid_batches(
-            file, position, end, expected_offset, check_crc=False, chunk_bytes=chunk_bytes, gap_at_end=True
+            file,
+            position,
+            end,
+            expected_offset,
+            check_crc=False,
+            chunk_bytes=chunk_bytes,
+            gap_at_end=True,
+            end_offset=end_offset,
         ):
-            if header.next_offset > end_offset:
-                break
             yield found, header
             position, expected_offset = found + header.size, header.next_offset
         if position < end:

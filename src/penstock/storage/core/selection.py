@@ -26,7 +26,8 @@ _LOOK_BYTES: Final = 256
 class Query(NamedTuple):
     """Batches from the one that holds `offset` on, all below `upto`, of these epochs.
 
-    `gaps`: offsets may be missing between batches, because the segment was compacted.
+    `gaps`: offsets may be missing between batches, because the segment was compacted. `end_offset`: what follows on the
+    segment, or on what it held when the query was made if it is not closed.
     """
 
     offset: int
@@ -36,6 +37,8 @@ class Query(NamedTuple):
     first_epoch: int
     last_epoch: int
     gaps: bool
+    end_offset: int
+    is_closed: bool
 
 
 class Selection(NamedTuple):
@@ -60,7 +63,7 @@ def select(
     Base offset and leader epoch are outside the CRC, so they are held against neighbours and known epochs.
     """
     view = memoryview(data)
-    offset, upto, max_bytes, at_least_one, first_epoch, last_epoch, gaps = query
+    offset, upto, max_bytes, at_least_one, first_epoch, last_epoch, gaps, end_offset, is_closed = query
     size = len(data)
     start = -1
     position = 0
@@ -73,6 +76,9 @@ def select(
         if base != expected_offset and not (
             gaps and (position or is_behind) and _is_gap(data, base, expected_offset, end, following)
         ):
+            return Selection(position if start < 0 else start, position, expected_offset, fault=True)
+        if following > end_offset and (is_closed or base < upto):
+            # Behind the last batch there is none that tells a flipped bit from a gap.
             return Selection(position if start < 0 else start, position, expected_offset, fault=True)
         if base >= upto:
             break
@@ -116,7 +122,7 @@ def large_batches(
     At `position` is a batch with base offset `expected_offset`, at or before the one that is asked for. None if it
     would take more to read headers than to read all, if the first does not fit, or if anything is not as it should be.
     """
-    offset, upto, max_bytes, _, first_epoch, last_epoch, _ = query
+    offset, upto, max_bytes, _, first_epoch, last_epoch, _, _, _ = query
     end, start, looked_at = position + available, position, 0
     look_start, look_end = position, position
     look: bytes | bytearray | memoryview | None = None
