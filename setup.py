@@ -1,5 +1,6 @@
 """What pyproject.toml cannot say: its list of modules is compiled by mypyc. See docs/adr/0010-compiled-hot-path.md."""
 
+import sys
 import sysconfig
 import tomllib
 from pathlib import Path
@@ -13,8 +14,10 @@ GROUP = "penstock"
 MYPY = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
 
 compiled = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["penstock"]["compiled"]
+# What pip asks before it builds, twice: names and versions, no code.
+is_asked = not {"egg_info", "dist_info"}.isdisjoint(sys.argv)
 try:
-    extensions = mypycify([*MYPY, *compiled], opt_level="3", debug_level="0", group_name=GROUP)
+    extensions = [] if is_asked else mypycify([*MYPY, *compiled], opt_level="3", debug_level="0", group_name=GROUP)
 except SystemExit:
     # mypy does not agree with this Python. It has said why; the modules are run as they are.
     extensions = []
