@@ -42,6 +42,7 @@ class Scale:
     produce_bytes: int
     small_messages: int
     synced_bytes: int
+    small_batch_bytes: int
     single_messages: int
     read_bytes: int
     connection_messages: int
@@ -57,6 +58,7 @@ FULL = Scale(
     produce_bytes=600_000_000,
     small_messages=1_500_000,
     synced_bytes=600_000_000,
+    small_batch_bytes=300_000_000,
     single_messages=64_000,
     read_bytes=500_000_000,
     connection_messages=150_000,
@@ -71,6 +73,7 @@ QUICK = Scale(
     produce_bytes=100_000_000,
     small_messages=500_000,
     synced_bytes=50_000_000,
+    small_batch_bytes=50_000_000,
     single_messages=8_000,
     read_bytes=200_000_000,
     connection_messages=50_000,
@@ -82,6 +85,9 @@ QUICK = Scale(
     rounds=1,
 )
 RATES_PER_S = (1_000, 5_000, 10_000)
+# What Kafka's own producer does unless told otherwise: librdkafka fills batches up to a megabyte, however many are on
+# their way.
+_KAFKA_BATCH_BYTES, _KAFKA_IN_FLIGHT = 16_384, 5
 # As a stream processor writes them: 1 MB each, one of twenty aborted.
 _BULK_MESSAGES, _BULK_ABORTED_PERCENT = 1_000, 5
 
@@ -129,6 +135,7 @@ def _os_cases(scale: Scale) -> Iterator[Case]:
             for partitions in (1, 16):
                 job = Produce(messages=messages, message_bytes=size, acks=acks)
                 yield Case(f"produce-{label}-acks-{acks}-p{partitions}", Durability.OS, job, partitions)
+    yield from _small_batch_cases(Durability.OS, scale)
     # Right behind produce-1k-acks-1-p16, the same load on few partitions, which it is compared with.
     on_many = Produce(messages=kilobyte, acks="1")
     yield Case("partitions-1000", Durability.OS, on_many, 1000, fill=on_many)
@@ -172,9 +179,18 @@ def _synced_produce_cases(durability: Durability, scale: Scale) -> Iterator[Case
     for partitions in (1, 16):
         bulk = Produce(messages=scale.synced_bytes // 1000)
         yield Case(f"produce-1k-acks-all-p{partitions}", durability, bulk, partitions)
+    yield from _small_batch_cases(durability, scale)
     for name, in_flight in (("single-16-acks-all", 5), ("single-16-acks-all-in-turn", 1)):
         job = Single(messages=scale.single_messages // 2, acks="all", in_flight=in_flight)
         yield Case(name, durability, job, 16)
+
+
+def _small_batch_cases(durability: Durability, scale: Scale) -> Iterator[Case]:
+    for partitions in (1, 16):
+        job = Produce(
+            messages=scale.small_batch_bytes // 1000, batch_bytes=_KAFKA_BATCH_BYTES, in_flight=_KAFKA_IN_FLIGHT
+        )
+        yield Case(f"produce-1k-acks-all-16k-batches-p{partitions}", durability, job, partitions)
 
 
 def _transactions_case(durability: Durability, scale: Scale) -> Case:

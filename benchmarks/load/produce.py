@@ -1,19 +1,24 @@
-"""Produce as fast as one librdkafka producer can, with its default batching."""
+"""Produce as fast as librdkafka's producers can: full batches, or one message per request."""
 
 from __future__ import annotations
 
 from benchmarks.load.job import Job, Meter, Outcome
-from benchmarks.load.source import Arrivals, Source, payload
+from benchmarks.load.source import BATCH_BYTES, Arrivals, Source, payload
+
+# Beyond what a socket takes: librdkafka does not wait for answers.
+_UNLIMITED = 1_000_000
 
 
 class Produce(Job, tag="produce", frozen=True):
-    """Keyless messages, which fill one partition's batch after the other."""
+    """Keyless messages that fill one partition's batch after the other; as librdkafka does it unless told otherwise."""
 
     messages: int
     acks: str = "all"
+    batch_bytes: int = BATCH_BYTES
+    in_flight: int = _UNLIMITED
 
     def run(self) -> Outcome:
-        source = Source(self, {"acks": self.acks})
+        source = Source(self, {"acks": self.acks, "batch.size": self.batch_bytes, "max.in.flight": self.in_flight})
         arrivals = Arrivals(self)
         value = payload(self.message_bytes)
         with Meter(self) as meter:

@@ -15,7 +15,7 @@ _WAIT_FOR_ROOM_S = 0.002
 _VISIBLE_S = 10.0
 _CHUNK = 1000
 # What librdkafka puts into a batch at most, unless told otherwise; a message takes a few bytes more than its value.
-_BATCH_BYTES = 1_000_000
+BATCH_BYTES = 1_000_000
 _MOST_IN_BATCH = 10_000
 _FRAMING_BYTES = 16
 
@@ -27,7 +27,7 @@ class Source:
     """
 
     def __init__(self, job: Job, settings: dict[str, Any]) -> None:
-        self._topic = job.topic
+        self._batch_bytes = int(settings.get("batch.size", BATCH_BYTES))
         configured: dict[str, Any] = {
             "bootstrap.servers": job.address,
             "delivery.report.only.error": True,
@@ -45,7 +45,7 @@ class Source:
 
         if some would get none. For librdkafka to pick a partition per message takes a third of its processor time.
         """
-        full = min(_MOST_IN_BATCH, _BATCH_BYTES // (len(value) + _FRAMING_BYTES))
+        full = min(_MOST_IN_BATCH, self._batch_bytes // (len(value) + _FRAMING_BYTES))
         batch = Batch(value, min(full, -(-count // partitions)))
         for number in range(-(-count // batch.count)):
             self._queue(batch, min(batch.count, count - number * batch.count), number % partitions)

@@ -12,6 +12,7 @@ from benchmarks.load.source import Arrivals, Source
 from benchmarks.session import generate
 from benchmarks.topics import create_topic
 from confluent_kafka import Consumer, TopicPartition
+from tests.interop.stored import stored_batches
 
 from benchmarks import sink
 from penstock.testing import TestNode, node
@@ -55,6 +56,16 @@ def test_batches_go_to_one_partition_after_the_other(broker: TestNode, count: in
     source.send_in_turn(b"x" * 1000, count, 3)
     source.finish()
     assert arrivals.end_offsets() == expected
+
+
+def test_batches_are_no_larger_than_a_job_says(broker: TestNode) -> None:
+    create_topic(broker.bootstrap, "batches", 1, 1)
+    outcome = generate(
+        Produce(address=broker.bootstrap, topic="batches", messages=984, batch_bytes=16_384, in_flight=5)
+    )
+    counts = [batch.record_count for batch in stored_batches(broker.bootstrap, "batches")]
+    assert sum(counts) == outcome.messages
+    assert max(counts) == 16
 
 
 def test_a_job_counts_what_was_acknowledged(broker: TestNode) -> None:

@@ -127,7 +127,7 @@ def test_a_paced_load_reports_latency_and_no_rate() -> None:
 def test_a_workload_is_selected_by_whole_parts_of_its_name() -> None:
     cases = all_cases(QUICK)
     assert {case.name for case in selected(cases, ["latency-1000"])} == {"latency-1000"}
-    assert len(selected(cases, ["os/produce-1k"])) == 4
+    assert len(selected(cases, ["os/produce-1k"])) == 6
     assert {case.durability for case in selected(cases, ["fsync"])} == {Durability.FSYNC}
     assert {case.durability.replicas for case in selected(cases, ["rf3"])} == {3}
     assert selected(cases, []) == cases
