@@ -61,3 +61,40 @@ def test_no_file_is_left_for_producers_that_nobody_knew() -> None:
     assert log.segments[0].generation
     snapshots = [name for name in disk.list_directory(DIRECTORY) if name.endswith(SNAPSHOT_SUFFIX)]
     assert snapshots and all(disk.open(f"{DIRECTORY}/{name}").size() for name in snapshots)
+
+
+def test_what_is_missing_below_the_start_is_no_damage() -> None:
+    """Of two neighbours there only the compacted one is left."""
+    settings = dataclasses.replace(SMALL, cleanup_policy="compact", segment_bytes=350)
+    disk = PowerCutDisk()
+    log = Log.open(disk, DIRECTORY, settings, now_ms=NOW_MS)
+
+    def fill(count: int) -> None:
+        for number in range(count):
+            append(log, memoryview(build_batch([Record(0, NOW_MS, b"k%d" % (number % 2), b"v%d" % number)])))
+        sync(log)
+
+    fill(6)
+    compaction = Compaction.begin(log, bound_offset=log.durable_offset, now_ms=NOW_MS)
+    assert compaction is not None
+    while not compaction.is_done:
+        compaction.work()
+        compaction.settle(NOW_MS)
+    log.checkpoint()
+    fill(14)
+    kept = contents(log, 18)
+    log.delete_records(18)
+    again = Log.open(disk, DIRECTORY, settings, now_ms=NOW_MS)
+    assert again.recovery.damage == []
+    assert contents(again) == kept
+
+
+def test_what_was_not_synced_is_not_compacted() -> None:
+    """No sync would cover the old segments any more, and a power cut could bring them back half-empty."""
+    settings = dataclasses.replace(SMALL, flush_policy="os")
+    log = Log.open(PowerCutDisk(), DIRECTORY, settings, now_ms=NOW_MS)
+    for number in range(8):
+        append(log, memoryview(build_batch([Record(0, NOW_MS, b"key", b"v%d" % number)])))
+    assert Compaction.begin(log, bound_offset=log.end_offset, now_ms=NOW_MS) is None
+    sync(log)
+    assert Compaction.begin(log, bound_offset=log.end_offset, now_ms=NOW_MS) is not None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import itertools
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from random import Random
 
 import pytest
@@ -252,3 +253,48 @@ def test_a_cut_of_what_was_never_synced_vouches_for_no_file_without_a_name() -> 
         disk.cut_power(Random(seed))
         again = Log.open(disk, DIRECTORY, settings, now_ms=NOW_MS)
         assert not again.recovery.damage or first_hole(again) is not None
+
+
+class DiskWithAMoment(FaultyDisk):
+    """Something happens right after a `.log` was read."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__(disk)
+        self.after_read: Callable[[], None] | None = None
+
+    @contextmanager
+    def operation(self, name: str, path: str) -> Iterator[None]:
+        with super().operation(name, path):
+            yield
+        if name == "read" and path.endswith(".log") and (happens := self.after_read):
+            self.after_read = None
+            happens()
+
+
+def test_indexes_that_were_made_before_a_truncation_are_not_used_after_it() -> None:
+    """By a look-up that was on its way. The next truncation would cut in the middle of a batch."""
+    settings = LogSettings(segment_bytes=2000, index_interval_bytes=100)
+    below = PowerCutDisk()
+    log = Log.open(below, DIRECTORY, settings, now_ms=NOW_MS)
+    for _ in range(40):
+        append(log, batch_of(b"x" * 40))
+    log.close()
+    disk = DiskWithAMoment(below)
+    log = Log.open(disk, DIRECTORY, settings, now_ms=NOW_MS)
+    for name in below.list_directory(DIRECTORY):
+        if name.startswith(f"{0:020d}.") and name.endswith("index"):
+            below.remove(f"{DIRECTORY}/{name}")
+    disk.after_read = lambda: log.truncate_to(7)
+    with suppress(PenstockError):
+        log.offset_for_timestamp(NOW_MS)
+    assert disk.after_read is None and log.end_offset == 7
+    for _ in range(10):
+        append(log, batch_of(b"y" * 77))
+    sync(log)
+    # What a read finds out by itself it would mend.
+    log.forget_tail()
+    log.truncate_to(9)
+    log.close()
+    again = opened(below)
+    assert (log.end_offset, list(contents(again))) == (9, list(range(9)))
+    assert again.recovery.damage == []

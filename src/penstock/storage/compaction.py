@@ -62,7 +62,7 @@ class Compaction:
         """
         if log.failure is not None or "compact" not in log.settings.cleanup_policy:
             return None
-        if log.durable_offset > log.synced_offset:
+        if log.durable_offset > log.synced_offset or log.settings.flush_policy == "os":
             # Until a checkpoint names what replaces them, a crash brings the old segments back as their files are.
             bound_offset = min(bound_offset, log.synced_offset)
         dirty = dirty_range(

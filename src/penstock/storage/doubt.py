@@ -34,7 +34,8 @@ _CRC = struct.Struct(">I")
 class SyncedMark(NamedTuple):
     """All segments before this one are synced, and so many bytes of it: everything below `next_offset`, all of it of
 
-    `leader_epoch` or an older one. That stays so until the log is truncated, whatever else fails.
+    `leader_epoch` or an older one. That stays so until the log is truncated, whatever else fails; but a segment before
+    it may have grown since, after a start that dropped this one as empty, or by a merge.
     """
 
     base_offset: int
@@ -44,9 +45,10 @@ class SyncedMark(NamedTuple):
     leader_epoch: int
 
     @classmethod
-    def at_end_of(cls, segment: Segment, latest_epoch: int | None) -> SyncedMark:
+    def at_end_of(cls, segment: Segment, end_offset: int, latest_epoch: int | None) -> SyncedMark:
+        """`end_offset`: of the log, which may have lost what is behind its last segment."""
         epoch = UNDEFINED if latest_epoch is None else latest_epoch
-        return cls(segment.base_offset, segment.generation, segment.size, segment.next_offset, epoch)
+        return cls(segment.base_offset, segment.generation, segment.size, end_offset, epoch)
 
     @classmethod
     def read(cls, disk: Disk, directory: str) -> SyncedMark | None:
@@ -68,13 +70,12 @@ class SyncedMark(NamedTuple):
 
     def synced_size(self, segment: Segment) -> int:
         if segment.base_offset < self.base_offset:
-            return segment.size
+            return segment.size if segment.next_offset <= self.next_offset else 0
         return self.size if (segment.base_offset, segment.generation) == self[:2] else 0
 
     def speaks_against(self, segment: Segment, position: int, header: BatchHeader) -> bool:
         """It was synced, and its offsets or its epoch had not come by then."""
-        in_it = (segment.base_offset, segment.generation) == self[:2] and position + header.size <= self.size
-        if segment.base_offset >= self.base_offset and not in_it:
+        if (segment.base_offset, segment.generation) != self[:2] or position + header.size > self.size:
             return False
         return header.next_offset > self.next_offset or header.leader_epoch > self.leader_epoch
 

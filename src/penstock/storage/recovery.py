@@ -351,7 +351,9 @@ class Recovery:
                 last.size, last.next_offset = end, self._synced_offset
 
     def _has_lost(self, segment: Segment, following: Segment) -> bool:
-        """Whether there was something between these two that no checkpoint vouches for."""
+        """Whether there was something between these two that no checkpoint vouches for, and that was not deleted."""
+        if following.base_offset <= self._start_offset:
+            return False
         recovery_offset = self._checkpoint.recovery_offset
         if not self._may_have_gaps:
             unvouched = segment in self._changed or following.base_offset > recovery_offset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Sequence
 
 from penstock.disk.interface import Disk, File
@@ -20,6 +21,9 @@ from penstock.wire.batch import BatchHeader
 MOST_OFFSETS = 2**31 - 1
 
 logger = logging.getLogger(__name__)
+
+# One for all segments: it is held for a moment, and hardly ever.
+_CHANGING_INDEXES = threading.Lock()
 
 
 class Segment:
@@ -112,11 +116,12 @@ class Segment:
         """
         indexes = self.indexes
         if indexes is None:
+            truncations = self.truncations
             indexes = SegmentIndexes.load(self._disk, self.path, self.base_offset, self.size)
             if indexes is None:
                 logger.warning("log.index.rebuilt", extra={"segment": self.path, "bytes": self.size})
-                indexes = self.rebuild_indexes(interval_bytes, file)
-            self.indexes = indexes
+                return self.rebuild_indexes(interval_bytes, file)
+            self._use(indexes, truncations)
         return indexes
 
     def rebuild_indexes(self, interval_bytes: int, file: File | None = None) -> SegmentIndexes:
@@ -126,9 +131,14 @@ class Segment:
         rebuilt = SegmentIndexes.rebuild(
             unasked, self.path, self.base_offset, self.next_offset, self.size, interval_bytes
         )
-        if self.truncations == truncations:
-            self.indexes = rebuilt
+        self._use(rebuilt, truncations)
         return rebuilt
+
+    def _use(self, indexes: SegmentIndexes, truncations: int) -> None:
+        """Unless it was truncated while they were made: they speak of what is not there."""
+        with _CHANGING_INDEXES:
+            if self.truncations == truncations:
+                self.indexes = indexes
 
     def release(self) -> None:
         """Lets descriptor and indexes go; indexes that are in no file yet stay."""
@@ -176,7 +186,9 @@ class Segment:
         indexes.cut(position)
         self.size = position
         self.next_offset = next_offset
-        self.truncations += 1
+        with _CHANGING_INDEXES:
+            self.truncations += 1
+            self.indexes = indexes
         self.damage = tuple(damage for damage in self.damage if damage.next_offset <= next_offset)
         newest_ms, known_position = indexes.newest()
         for found, header in sound_batches(to_scan(self), known_position, position, ANY_OFFSET, next_offset):

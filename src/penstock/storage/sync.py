@@ -124,7 +124,7 @@ class GroupCommit:
         last = active or (self._rolled[-1] if self._rolled else None)
         mark = None
         if last is not None:
-            mark = partial(SyncedMark.at_end_of(last, latest_epoch).write, self._disk, self._directory)
+            mark = partial(SyncedMark.at_end_of(last, end_offset, latest_epoch).write, self._disk, self._directory)
         self._rolled_with_ticket = list(self._rolled)
         self._names_with_ticket = self._names
         first = [each.writing_again() for each in self._doubtful]
