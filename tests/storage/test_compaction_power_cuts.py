@@ -34,6 +34,7 @@ SETTINGS = LogSettings(
     segment_bytes=450,
     index_interval_bytes=256,
     min_cleanable_dirty_ratio=0.0,
+    max_compaction_lag_ms=25_000,
     delete_retention_ms=20_000,
     file_delete_delay_ms=10_000,
 )
@@ -135,6 +136,13 @@ class CompactionUnderFire(RuleBasedStateMachine):
     @rule(by_ms=st.sampled_from([1_000, 12_000, 30_000]))
     def time_passes(self, by_ms: int) -> None:
         self.now_ms += by_ms
+
+    @rule()
+    def fall_idle(self) -> None:
+        """Housekeeping closes the segment, and everything is written down."""
+        self.now_ms += SETTINGS.max_compaction_lag_ms
+        self.log.roll_if_due(self.now_ms)
+        self.sync(True)
 
     @rule()
     def retain(self) -> None:
@@ -295,14 +303,18 @@ class CompactionUnderFire(RuleBasedStateMachine):
             event("power off within " + action)
         self.power_cut(choose)
 
-    @rule()
-    def restart(self) -> None:
+    @rule(is_idle=st.booleans())
+    def restart(self, is_idle: bool = False) -> None:
+        if is_idle:
+            self.fall_idle()
         self.log.close()
         self.open()
         self.after_reopening()
 
     @rule()
     def kill(self) -> None:
+        """The page cache lives on, so nothing is lost."""
+        self.must = self.log.end_offset
         self.open()
         self.after_reopening()
 
