@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from typing import Final, cast
 
 from penstock.broker.api import Caller, CloseConnection
 from penstock.broker.connections import Connections
@@ -12,7 +12,12 @@ from penstock.broker.gate import Gate
 from penstock.broker.receive_buffer import ReceiveBuffer
 from penstock.broker.replies import Replies
 from penstock.broker.sending import takes_files
+from penstock.units import MIB
 from penstock.wire.framing import Malformed
+
+# After so much a connection lets everybody else have their turn: as long as it has more, an event loop reads on up to
+# 32 times, and what was appended begins to be synced, and what was synced to be answered, when the turn ends.
+GIVE_WAY_BYTES: Final = 4 * MIB
 
 
 class Connection:
@@ -28,6 +33,8 @@ class Connection:
         self._reading = True
         self._awaiting_memory = False
         self._throttled = False
+        self._since_gave_way = 0
+        self._giving_way = False
         self._closed = False
         # Set when bytes arrive, cleared by the registry: asking the clock for every request would cost more.
         self.active = True
@@ -50,6 +57,9 @@ class Connection:
         self._buffer.received(nbytes)
         self._metrics.bytes_in += nbytes
         self.active = True
+        self._since_gave_way += nbytes
+        if self._since_gave_way >= GIVE_WAY_BYTES:
+            self._give_way()
         self.go_on()
         if self._caller.when_more is not None and self._buffer.pending_bytes:
             self._caller.when_more()
@@ -124,6 +134,16 @@ class Connection:
         self._throttled = False
         self.go_on()
 
+    def _give_way(self) -> None:
+        self._since_gave_way = 0
+        self._giving_way = True
+        asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._giving_way = False
+        if not self._closed:
+            self._adjust_reading()
+
     # Reading goes on while there is room, so that a client that leaves is noticed whatever its requests wait for
 
     def _adjust_reading(self) -> None:
@@ -132,6 +152,7 @@ class Connection:
         readable = self._buffer.has_space() if self._blocked() else not self._awaiting_memory and self._make_room()
         if self._closed:
             return
+        readable = readable and not self._giving_way
         if readable and not self._reading:
             self._reading = True
             self._transport.resume_reading()
