@@ -141,8 +141,9 @@ class Connection:
 
     def _take_turn(self) -> None:
         self._giving_way = False
+        # Not only to read on: an answer may have come meanwhile, and the request behind it fills the buffer.
         if not self._closed:
-            self._adjust_reading()
+            self.go_on()
 
     # Reading goes on while there is room, so that a client that leaves is noticed whatever its requests wait for
 
