@@ -55,9 +55,8 @@ def audited_cluster() -> Iterator[Brokers]:
 
 
 def _fill(bootstrap: str) -> None:
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "transactional.id": "orders", "linger.ms": 1, "batch.size": 8 * KIB}
-    )
+    settings = {"bootstrap.servers": bootstrap, "transactional.id": "orders", "linger.ms": 1, "batch.size": 8 * KIB}
+    producer = Producer(settings)
     producer.init_transactions(30)
     for number in range(5):
         producer.begin_transaction()
@@ -70,6 +69,8 @@ def _fill(bootstrap: str) -> None:
             producer.abort_transaction(30)
         else:
             producer.commit_transaction(30)
+    # A successor begins when the last markers are written: nothing is appended behind this.
+    Producer(settings).init_transactions(30)
 
 
 def segments(brokers: Brokers, node: int, topic: str, partition: int = 0) -> list[Path]:
