@@ -97,6 +97,10 @@ class FaultyFile:
             self._disk.room.give(self._file.size() - size)
             self._file.truncate(size)
 
+    def reserve(self, position: int, length: int) -> None:
+        with self._disk.operation("reserve", self._path):
+            self._file.reserve(position, length)
+
     def size(self) -> int:
         return self._file.size()
 

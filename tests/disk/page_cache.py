@@ -45,6 +45,9 @@ class PageCacheFile:
     def truncate(self, size: int) -> None:
         self._file.truncate(size)
 
+    def reserve(self, position: int, length: int) -> None:
+        self._file.reserve(position, length)
+
     def size(self) -> int:
         return self._file.size()
 

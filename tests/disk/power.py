@@ -148,6 +148,9 @@ class PowerCutFile:
             change.apply(self._node.content)
             self._node.pending.append(change)
 
+    def reserve(self, position: int, length: int) -> None:
+        self._check("reserve")
+
     def size(self) -> int:
         return len(self._node.content)
 

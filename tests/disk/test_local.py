@@ -89,3 +89,22 @@ def test_directories(tmp_path: Path) -> None:
     disk.remove_directory(f"{tmp_path}/moved")
     assert disk.list_directory(str(tmp_path)) == ["a"]
     assert disk.space(str(tmp_path)).free_bytes > 0
+
+
+def test_room_that_was_reserved_changes_nothing_and_goes_with_a_truncation(tmp_path: Path) -> None:
+    file = LocalDisk().open(f"{tmp_path}/a", create=True)
+    write_fully(file, [b"x" * 5_000], 0)
+    file.sync()
+    before = os.stat(f"{tmp_path}/a").st_blocks
+    try:
+        file.reserve(5_000, 1_000_000)
+    except OSError as problem:
+        pytest.skip(f"this file system has no such thing: {problem}")
+    assert (file.size(), file.read(0, 10_000)) == (5_000, b"x" * 5_000)
+    assert os.stat(f"{tmp_path}/a").st_blocks * 512 >= 1_000_000
+    write_fully(file, [b"y" * 5_000], 6_000)
+    assert file.read(0, 20_000) == b"x" * 5_000 + b"\0" * 1_000 + b"y" * 5_000
+    file.truncate(5_000)
+    assert (file.size(), os.stat(f"{tmp_path}/a").st_blocks) == (5_000, before)
+    with pytest.raises(OSError):
+        file.reserve(0, -1)

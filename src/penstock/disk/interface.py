@@ -47,7 +47,14 @@ class File(Protocol):
     def sync(self) -> None:
         """fdatasync."""
 
-    def truncate(self, size: int) -> None: ...
+    def truncate(self, size: int) -> None:
+        """Also gives back what was reserved behind that."""
+
+    def reserve(self, position: int, length: int) -> None:
+        """Room for bytes that are written there later, which then costs less; the size stays. May block.
+
+        Raises OSError where there is none, or where the file system has no such thing.
+        """
 
     def size(self) -> int: ...
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from penstock.disk.buffers import ReadBuffers
 from penstock.disk.interface import Buffer, Space
 from penstock.disk.page_cache import is_cached, read_ahead_bytes
+from penstock.disk.room import reserve
 
 
 class LocalFile:
@@ -61,6 +62,9 @@ class LocalFile:
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)
+
+    def reserve(self, position: int, length: int) -> None:
+        reserve(self._descriptor, position, length)
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size

@@ -21,6 +21,7 @@ from penstock.storage.journal_share import JournalShare
 from penstock.storage.reading import find_slice
 from penstock.storage.recovery import Recovery
 from penstock.storage.restart import end_restart
+from penstock.storage.room import give_back, room_ahead
 from penstock.storage.segment import MOST_OFFSETS, Segment
 from penstock.storage.slice import Slice, unreadable
 from penstock.storage.stage import begin_stage, renew_stage
@@ -213,7 +214,8 @@ class Log(LogState):
             return None
         then = self.gather_checkpoint() if unsaved or self.checkpoint_is_due() else None
         try:
-            ticket = self.commit.begin(self.active, self.end_offset, self.latest_epoch, then)
+            room = room_ahead(self.disk, self.active, self.appended_bytes - self.synced_bytes, self.settings)
+            ticket = self.commit.begin(self.active, self.end_offset, self.latest_epoch, then, room)
         except OSError as error:
             if then is not None:
                 self.checkpoint_written(error)
@@ -228,6 +230,7 @@ class Log(LogState):
         if synced is None or self.failure is not None:
             return
         for segment in synced:
+            give_back(segment)
             self.warm(segment)
         self.synced_offset = max(self.synced_offset, ticket.end_offset)
         if self.synced_offset > self.durable_offset:

@@ -46,6 +46,7 @@ class Segment:
         "max_timestamp_ms",
         "next_offset",
         "path",
+        "room_end",
         "size",
         "truncations",
     )
@@ -61,6 +62,8 @@ class Segment:
         self.generation = generation
         self.created_ms = created_ms
         self.size = 0
+        # Up to where there is room on the disk for it.
+        self.room_end = 0
         self.next_offset = base_offset
         self.max_timestamp_ms = NO_TIMESTAMP
         self.damage: tuple[Damage, ...] = ()
@@ -121,7 +124,7 @@ class Segment:
             if indexes is None:
                 logger.warning("log.index.rebuilt", extra={"segment": self.path, "bytes": self.size})
                 return self.rebuild_indexes(interval_bytes, file)
-            self._use(indexes, truncations)
+            _use(self, indexes, truncations)
         return indexes
 
     def rebuild_indexes(self, interval_bytes: int, file: File | None = None) -> SegmentIndexes:
@@ -131,14 +134,8 @@ class Segment:
         rebuilt = SegmentIndexes.rebuild(
             unasked, self.path, self.base_offset, self.next_offset, self.size, interval_bytes
         )
-        self._use(rebuilt, truncations)
+        _use(self, rebuilt, truncations)
         return rebuilt
-
-    def _use(self, indexes: SegmentIndexes, truncations: int) -> None:
-        """Unless it was truncated while they were made: they speak of what is not there."""
-        with _CHANGING_INDEXES:
-            if self.truncations == truncations:
-                self.indexes = indexes
 
     def release(self) -> None:
         """Lets descriptor and indexes go; indexes that are in no file yet stay."""
@@ -185,6 +182,7 @@ class Segment:
         indexes = self.ready_indexes(interval_bytes)
         indexes.cut(position)
         self.size = position
+        self.room_end = 0
         self.next_offset = next_offset
         with _CHANGING_INDEXES:
             self.truncations += 1
@@ -237,3 +235,10 @@ class Segment:
             except FileNotFoundError:
                 continue
         self.is_removed = self.is_removed or LOG_SUFFIX in suffixes
+
+
+def _use(segment: Segment, indexes: SegmentIndexes, truncations: int) -> None:
+    """Unless it was truncated while they were made: they speak of what is not there."""
+    with _CHANGING_INDEXES:
+        if segment.truncations == truncations:
+            segment.indexes = indexes

@@ -21,6 +21,7 @@ from penstock.storage.core.sealed import seal
 from penstock.storage.doubt import leave_word
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.recovery import Recovered
+from penstock.storage.room import give_back
 from penstock.storage.segment import Segment
 from penstock.storage.sync import GroupCommit
 from penstock.units import MIB, SECOND_MS
@@ -73,6 +74,9 @@ class LogState:
         self.active = self.segments[-1] if recovered.appendable else None
         if self.active is not None:
             self.active.known.write_from(self.active.size)
+            if recovered.changed:
+                # A process that was killed may have left some behind the end.
+                self.active.room_end = self.active.size + 1
         self.epochs = recovered.epochs
         self.producer_states = recovered.producers
         self.aborted = recovered.aborted
@@ -291,6 +295,7 @@ class LogState:
             if segment is not self.active and segment not in self._warm and not self.commit.waits_for(segment):
                 segment.release()
         if self.active is not None and self.end_offset == self.synced_offset:
+            give_back(self.active)
             self.active.release_file()
             self.forget_tail()
 

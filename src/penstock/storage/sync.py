@@ -115,7 +115,12 @@ class GroupCommit:
         self._rolled.append(segment)
 
     def begin(
-        self, active: Segment | None, end_offset: int, latest_epoch: int | None, then: Callable[[], None] | None
+        self,
+        active: Segment | None,
+        end_offset: int,
+        latest_epoch: int | None,
+        then: Callable[[], None] | None,
+        room: Callable[[], None] | None = None,
     ) -> SyncTicket:
         files = [segment.file() for segment in self._rolled]
         if active is not None:
@@ -128,6 +133,8 @@ class GroupCommit:
         self._rolled_with_ticket = list(self._rolled)
         self._names_with_ticket = self._names
         first = [each.writing_again() for each in self._doubtful]
+        if room is not None:
+            first.append(room)
         self._ticket = SyncTicket(first, files, sync_names, mark, end_offset, then)
         return self._ticket
 

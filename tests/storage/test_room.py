@@ -1,0 +1,148 @@
+"""Logs with large batches have room found ahead of them, and keep none that they do not use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.storage.batches import NOW_MS, append, batch_of, contents, sync
+
+from penstock.config.log import LogSettings
+from penstock.disk.interface import Space
+from penstock.disk.local import LocalDisk
+from penstock.storage.log import Log
+from penstock.units import KIB, MIB, MINUTE_MS
+
+LARGE = bytes(512 * KIB)
+# Rounding, and what a file system keeps beside the bytes.
+SLACK_BYTES = 128 * KIB
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    file = LocalDisk().open(f"{tmp_path}/probe", create=True)
+    try:
+        file.reserve(0, MIB)
+    except OSError as problem:
+        pytest.skip(f"this file system keeps no room for files: {problem}")
+    return tmp_path / "log"
+
+
+def opened(directory: Path, *, disk: LocalDisk | None = None, segment_bytes: int = 1024 * MIB) -> Log:
+    return Log.open(disk or LocalDisk(), str(directory), LogSettings(segment_bytes=segment_bytes), now_ms=NOW_MS)
+
+
+def write(log: Log, value: bytes = LARGE, count: int = 4) -> None:
+    for _ in range(count):
+        append(log, batch_of(value))
+    sync(log)
+
+
+def spare_bytes(directory: Path) -> int:
+    """What its segments take on the disk beyond their bytes."""
+    found = [path.stat() for path in directory.glob("*.log")]
+    return sum(each.st_blocks * 512 - each.st_size for each in found)
+
+
+def fall_idle(log: Log) -> None:
+    ticket = log.begin_sync(NOW_MS + MINUTE_MS)
+    assert ticket is not None and ticket.has_checkpoint
+    ticket.run()
+    log.finish_sync(ticket)
+
+
+def test_large_batches_have_room_ahead_of_them(directory: Path) -> None:
+    log = opened(directory)
+    for _ in range(5):
+        write(log)
+        assert spare_bytes(directory) >= 2 * MIB, "for what the next sync brings"
+        assert spare_bytes(directory) <= 8 * MIB + SLACK_BYTES, "for what a few syncs bring"
+    assert (directory / f"{0:020}.log").stat().st_size == log.size_bytes
+
+
+def test_smaller_ones_take_what_they_need(directory: Path) -> None:
+    log = opened(directory)
+    for _ in range(5):
+        write(log, bytes(100 * KIB), 1)
+    assert spare_bytes(directory) <= SLACK_BYTES
+
+
+def test_an_idle_log_gives_its_room_back_and_loses_nothing(directory: Path) -> None:
+    log = opened(directory)
+    write(log)
+    before = contents(log)
+    fall_idle(log)
+    assert spare_bytes(directory) <= SLACK_BYTES
+    assert contents(log) == before
+    write(log)
+    assert spare_bytes(directory) >= 2 * MIB
+    assert len(contents(log)) == 2 * len(before)
+
+
+def test_so_does_one_that_is_closed(directory: Path) -> None:
+    log = opened(directory)
+    write(log)
+    before = contents(log)
+    log.close()
+    assert spare_bytes(directory) <= SLACK_BYTES
+    assert contents(opened(directory)) == before
+
+
+def test_a_full_segment_keeps_none(directory: Path) -> None:
+    log = opened(directory, segment_bytes=5 * MIB)
+    for _ in range(10):
+        write(log, count=3)
+    write(log, b"small", 1)
+    assert len(log.segments) > 2
+    of_closed = spare_bytes(directory) - spare_bytes_of(log.segments[-1].path)
+    assert of_closed <= len(log.segments) * SLACK_BYTES
+    assert len(contents(log)) == 31
+
+
+def spare_bytes_of(path: str) -> int:
+    found = Path(path + ".log").stat()
+    return found.st_blocks * 512 - found.st_size
+
+
+def test_what_a_kill_has_left_goes_with_the_next_start(directory: Path) -> None:
+    killed = opened(directory)
+    write(killed, b"small")
+    LocalDisk().open(f"{directory}/{0:020}.log").reserve(killed.size_bytes, 4 * MIB)
+    assert spare_bytes(directory) >= 4 * MIB
+    log = opened(directory)
+    assert spare_bytes(directory) <= SLACK_BYTES
+    assert len(contents(log)) == 4
+
+
+def test_truncation_gives_it_back(directory: Path) -> None:
+    log = opened(directory)
+    write(log)
+    log.truncate_to(2)
+    assert spare_bytes(directory) <= SLACK_BYTES
+    append(log, batch_of(b"small"))
+    sync(log)
+    assert len(contents(log)) == 3
+
+
+def test_scarce_room_is_left_to_others(directory: Path) -> None:
+    class NearlyFull(LocalDisk):
+        def space(self, path: str) -> Space:
+            return Space(total_bytes=1024 * MIB, free_bytes=64 * MIB)
+
+    log = opened(directory, disk=NearlyFull())
+    write(log)
+    assert spare_bytes(directory) <= SLACK_BYTES
+    assert len(contents(log)) == 4
+
+
+def test_a_log_goes_on_where_no_room_can_be_had(tmp_path: Path) -> None:
+    class WithoutRoom(LocalDisk):
+        def space(self, path: str) -> Space:
+            raise OSError(os.strerror(5))
+
+    log = opened(tmp_path / "log", disk=WithoutRoom())
+    write(log)
+    write(log)
+    assert log.synced_offset == log.end_offset == 8
+    assert len(contents(log)) == 8
