@@ -81,8 +81,10 @@ class LateTurns(Turns):
         return answer
 
 
-@pytest.mark.parametrize("turns", [Turns(), LateTurns()], ids=["answered at once", "answered later"])
-def test_others_have_their_turn_while_a_client_sends_and_sends(turns: Turns) -> None:
+@pytest.mark.parametrize("kind", [Turns, LateTurns], ids=["answered at once", "answered later"])
+def test_others_have_their_turn_while_a_client_sends_and_sends(kind: type[Turns]) -> None:
+    turns = kind()
+
     async def serve() -> None:
         metrics = BrokerMetrics(Metrics())
         gate = Gate(Dispatch([turns], metrics, Usage(10), Pressure(lambda: 0.0)))

@@ -21,7 +21,7 @@ from penstock.storage.journal_share import JournalShare
 from penstock.storage.reading import find_slice
 from penstock.storage.recovery import Recovery
 from penstock.storage.restart import end_restart
-from penstock.storage.room import give_back, room_ahead
+from penstock.storage.room import give_back
 from penstock.storage.segment import MOST_OFFSETS, Segment
 from penstock.storage.slice import Slice, unreadable
 from penstock.storage.stage import begin_stage, renew_stage
@@ -214,7 +214,7 @@ class Log(LogState):
             return None
         then = self.gather_checkpoint() if unsaved or self.checkpoint_is_due() else None
         try:
-            room = room_ahead(self.disk, self.active, self.appended_bytes - self.synced_bytes, self.settings)
+            room = self.growth.at_sync(self.disk, self.active, self.settings, self.appended_bytes, self.last_append_ms)
             ticket = self.commit.begin(self.active, self.end_offset, self.latest_epoch, then, room)
         except OSError as error:
             if then is not None:
@@ -236,6 +236,10 @@ class Log(LogState):
         if self.synced_offset > self.durable_offset:
             self.durable_offset, self.durable_bytes = self.synced_offset, self.synced_bytes
         renew_stage(self)
+        # Behind the last sync of a burst, which is one of many bytes, comes one for a checkpoint.
+        is_over = ticket.has_checkpoint or not self.growth.is_fast
+        if is_over and self.active is not None and self.end_offset == self.synced_offset:
+            give_back(self.active)
         if ticket.has_checkpoint:
             self.checkpoint_written(ticket.checkpoint_error)
 

@@ -14,28 +14,46 @@ from typing import Final
 from penstock.config.log import LogSettings
 from penstock.disk.interface import Disk, File
 from penstock.storage.segment import Segment
-from penstock.units import MIB
+from penstock.storage.unasked import forget_end
+from penstock.units import MIB, SECOND_MS
 
-# So much from one sync to the next: logs that grow more slowly, of which there may be thousands, take what they need.
+# So much in such a time: logs that grow more slowly, of which there may be thousands, take what they need.
 _BULK_BYTES: Final = MIB
+_BULK_MS: Final = SECOND_MS
 # What comes from one sync to the next this often, so that room for the next two is always there.
 _SYNCS_AHEAD: Final = 4
+# At once: meanwhile nothing can be appended to the file.
+_MOST_BYTES: Final = 32 * MIB
 # Room that others may need is left to them: this is at most such a part of what is free.
 _PART_OF_FREE: Final = 64
 
 
-def room_ahead(
-    disk: Disk, active: Segment | None, grown_bytes: int, settings: LogSettings
-) -> Callable[[], None] | None:
-    """For the thread that is about to sync what has grown since the last sync; None if there is nothing to do."""
-    if active is None or grown_bytes < _BULK_BYTES or active.size + 2 * grown_bytes <= active.room_end:
-        return None
-    if settings.flush_policy != "acked":
-        # One sync does not follow on the other, so what has come since the last one may have taken any time.
+class Growth:
+    """Of one log, as its syncs see it."""
+
+    def __init__(self, appended_bytes: int) -> None:
+        self._bytes = appended_bytes
+        self._last_append_ms = 0
+        self.is_fast = False
+
+    def at_sync(
+        self, disk: Disk, active: Segment | None, settings: LogSettings, appended_bytes: int, last_append_ms: int
+    ) -> Callable[[], None] | None:
+        """What the thread that is about to sync does first; None if the log grows slowly, or there is room enough."""
+        grown_bytes = appended_bytes - self._bytes
+        self.is_fast = grown_bytes >= _BULK_BYTES and last_append_ms - self._last_append_ms <= _BULK_MS
+        self._bytes, self._last_append_ms = appended_bytes, last_append_ms
+        if active is None or not self.is_fast or settings.flush_policy != "acked":
+            return None
+        return _room_ahead(disk, active, grown_bytes, settings.segment_bytes)
+
+
+def _room_ahead(disk: Disk, active: Segment, grown_bytes: int, segment_bytes: int) -> Callable[[], None] | None:
+    if active.size + 2 * grown_bytes <= active.room_end:
         return None
     start = max(active.size, active.room_end)
     # What comes behind that goes to the next segment.
-    end = min(active.size + _SYNCS_AHEAD * grown_bytes, settings.segment_bytes)
+    end = min(active.size + _SYNCS_AHEAD * grown_bytes, start + _MOST_BYTES, segment_bytes)
     if end <= start:
         return None
     active.room_end = end
@@ -47,7 +65,9 @@ def give_back(segment: Segment) -> None:
     if segment.room_end > segment.size:
         # What cannot be given back now goes with the segment.
         with suppress(OSError):
-            segment.file().truncate(segment.size)
+            file = segment.file()
+            forget_end(segment.known, file, segment.size)
+            file.truncate(segment.size)
     segment.room_end = 0
 
 

@@ -21,7 +21,7 @@ from penstock.storage.core.sealed import seal
 from penstock.storage.doubt import leave_word
 from penstock.storage.journal_share import JournalShare
 from penstock.storage.recovery import Recovered
-from penstock.storage.room import give_back
+from penstock.storage.room import Growth
 from penstock.storage.segment import Segment
 from penstock.storage.sync import GroupCommit
 from penstock.units import MIB, SECOND_MS
@@ -76,7 +76,7 @@ class LogState:
             self.active.known.write_from(self.active.size)
             if recovered.changed:
                 # A process that was killed may have left some behind the end.
-                self.active.room_end = self.active.size + 1
+                self.active.room_end = settings.segment_bytes
         self.epochs = recovered.epochs
         self.producer_states = recovered.producers
         self.aborted = recovered.aborted
@@ -109,6 +109,7 @@ class LogState:
         self._gathered = (0, 0, 0, 0)
         self._checkpoint_complaint: str | None = None
         self.synced_bytes = self.durable_bytes = 0
+        self.growth = Growth(self.appended_bytes)
         self.unsynced_since_ms = 0
         self.last_append_ms = 0
         # When a checkpoint was begun that is not known to be written.
@@ -295,7 +296,6 @@ class LogState:
             if segment is not self.active and segment not in self._warm and not self.commit.waits_for(segment):
                 segment.release()
         if self.active is not None and self.end_offset == self.synced_offset:
-            give_back(self.active)
             self.active.release_file()
             self.forget_tail()
 
