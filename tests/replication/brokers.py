@@ -12,6 +12,7 @@ from uuid import UUID
 from msgspec.structs import replace
 from tests.disk.faults import FaultyDisk
 from tests.disk.power import PowerCutDisk
+from tests.replication.world import SYNC_THREADS
 from tests.storage.batches import contents
 
 from penstock.broker.apis.api_versions import ApiVersions
@@ -85,12 +86,12 @@ class Broker:
         clock = self.cluster.clock
         self._stack = stack = AsyncExitStack()
         self.disk = FaultyDisk(self.memory)
-        pool = stack.enter_context(ThreadPoolExecutor(4))
+        pool = stack.enter_context(ThreadPoolExecutor(SYNC_THREADS))
         upkeep = stack.enter_context(ThreadPoolExecutor(1))
         self.image = Image("cluster", self.node_id)
         self.image.own_epoch = self.epoch
         journal = Journal.open(self.disk, DATA)
-        self.flusher = Flusher(pool, asyncio.get_running_loop(), lambda _: None, clock, journal)
+        self.flusher = Flusher(pool, asyncio.get_running_loop(), lambda _: None, clock, journal, SYNC_THREADS)
         stack.callback(self.flusher.close)
         self.peers = Peers(clock, lambda *_: None)
         stack.callback(self.peers.close)

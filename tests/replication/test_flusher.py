@@ -7,7 +7,7 @@ import errno
 
 import pytest
 from tests.disk.power import PowerCutDisk
-from tests.replication.world import WAIT_S, values_in, world
+from tests.replication.world import SYNC_THREADS, WAIT_S, values_in, world
 
 from penstock.errors import Problem, Refused
 from penstock.storage.log import Appended
@@ -38,6 +38,30 @@ def test_what_comes_while_the_disk_works_shares_the_next_sync() -> None:
             assert all(answer.done for answer in waiting)
             assert node.disk.count("sync", "/orders/") - before <= 2
             assert len(values_in(partition)) == 101
+
+    asyncio.run(life())
+
+
+def test_a_sync_that_has_to_wait_for_others_begins_with_what_came_meanwhile() -> None:
+    async def life() -> None:
+        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:
+            ahead = [await node.partition(f"ahead-{number}") for number in range(SYNC_THREADS)]
+            partition = await node.partition()
+            before = node.disk.count("sync", "/orders/")
+            node.disk.syncs_may_run.clear()
+            others = [each.when_committed(next_offset(node.write(each, b"a"))) for each in ahead]
+            waiting = []
+            for number in range(10):
+                waiting.append(partition.when_committed(next_offset(node.write(partition, b"%d" % number))))
+                await asyncio.sleep(0)
+            drained = asyncio.create_task(node.flusher.drained([partition]))
+            await asyncio.sleep(0)
+            assert not drained.done()
+            node.disk.syncs_may_run.set()
+            assert [await answer.wait() for answer in (*others, *waiting)] == [None] * (SYNC_THREADS + 10)
+            await drained
+            assert node.disk.count("sync", "/orders/") - before == 1
+            assert len(values_in(partition)) == 10
 
     asyncio.run(life())
 

@@ -62,6 +62,10 @@ class World:
         return self.replicas.append(partition, memoryview(batch))
 
 
+# One for each log that a test holds up, and one for the others.
+SYNC_THREADS = 4
+
+
 @asynccontextmanager
 async def world(
     memory: PowerCutDisk, settings: LogSettings | None = None, *, journal_bytes: int = FILE_BYTES
@@ -71,10 +75,9 @@ async def world(
     Every log syncs its own files until `flusher.journal.start` tells that all are open.
     """
     disk, clock = FaultyDisk(memory), SteppedClock()
-    # One thread for each log that a test holds up, and one for the others.
-    with ThreadPoolExecutor(4) as pool, ThreadPoolExecutor(1) as upkeep:
+    with ThreadPoolExecutor(SYNC_THREADS) as pool, ThreadPoolExecutor(1) as upkeep:
         journal = Journal.open(disk, DATA, file_bytes=journal_bytes)
-        flusher = Flusher(pool, asyncio.get_running_loop(), lambda seconds: None, clock, journal)
+        flusher = Flusher(pool, asyncio.get_running_loop(), lambda seconds: None, clock, journal, SYNC_THREADS)
         image = Image("cluster", 1, [BrokerImage(1, "", 0, None)])
         roles = Roles(image, NoController(), NoFetchers(), ReplicationSettings(), clock)
         logs = LocalLogs(PartitionDirectories(disk, DATA), settings or LogSettings(), journal, pool, upkeep, clock)

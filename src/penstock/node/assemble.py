@@ -81,7 +81,8 @@ from penstock.transactions.markers import Markers
 logger = logging.getLogger(__name__)
 
 # Threads that wait for the disk. Syncs have their own, so that no cold read delays an acknowledgement.
-SYNC_THREADS = 4
+# A sync takes processor time, too: more at once than there are processors only makes each of them cover less.
+SYNC_THREADS = max(2, min(4, os.cpu_count() or 2))
 READ_THREADS = 4
 UPKEEP_THREADS = 1
 # Between two collections: about a thousand requests.
@@ -147,7 +148,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         journal = Journal.open(disk, data_dir, is_needed=is_needed)
         stack.callback(journal.close)
         report_journal(metrics, lambda: journal.commits, lambda: journal.committed_bytes)
-        flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock, journal)
+        flusher = Flusher(syncs, asyncio.get_running_loop(), log_metrics.flush.observe, clock, journal, SYNC_THREADS)
         stack.callback(flusher.close)
         fetchers = _fetchers(cluster, flusher, (reads, upkeep), settings, clock)
         roles = Roles(image, cluster.isr_changes, fetchers, settings.replication, clock)

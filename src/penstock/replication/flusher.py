@@ -17,9 +17,6 @@ from penstock.storage.log import Log, SyncTicket
 
 logger = logging.getLogger(__name__)
 
-# Syncs for which nobody waits yet, so that there are threads and disk left for those for which somebody does.
-CATCH_UP_AT_ONCE = 2
-
 
 class Flusher:
     """Asked on the event loop; syncs in the pool; reports back on the loop.
@@ -35,8 +32,13 @@ class Flusher:
         observe_seconds: Callable[[float], None],
         clock: Clock,
         journal: Journal,
+        at_once: int,
     ) -> None:
+        """`at_once`: how many syncs the pool has threads for."""
         self._pool = pool
+        self._at_once = at_once
+        # Of those for which nobody waits yet: there are threads and disk left for those for which somebody does.
+        self._catch_up_at_once = max(1, at_once // 2)
         self._clock = clock
         self._loop = loop
         self._observe_seconds = observe_seconds
@@ -45,6 +47,8 @@ class Flusher:
         # Which partitions want a sync, and whether a checkpoint with it.
         self._asked: dict[Partition, bool] = {}
         self._running: set[Partition] = set()
+        # Whose turn comes when one of those has ended: whether in any case, and whether with a checkpoint.
+        self._queued: dict[Partition, tuple[bool, bool]] = {}
         # Asked for while a sync was running.
         self._wants_checkpoint: set[Partition] = set()
         self._watching: list[asyncio.Future[None]] = []
@@ -92,7 +96,8 @@ class Flusher:
         self._commits.close()
 
     def _is_busy(self, partition: Partition) -> bool:
-        return partition in self._running or partition in self._asked or partition in self._commits
+        ours = partition in self._running or partition in self._queued or partition in self._asked
+        return ours or partition in self._commits
 
     def _begin(self) -> None:
         asked, self._asked = self._asked, {}
@@ -111,7 +116,7 @@ class Flusher:
         self._tell_watchers()
 
     def _catch_up(self) -> None:
-        while self._behind and len(self._catching_up) < CATCH_UP_AT_ONCE:
+        while self._behind and len(self._catching_up) < self._catch_up_at_once:
             partition = self._behind.popleft()
             if self._sync(partition, None):
                 self._catching_up.add(partition)
@@ -121,15 +126,30 @@ class Flusher:
             self._sync(partition, now_ms)
 
     def _sync(self, partition: Partition, now_ms: int | None, checkpoint: bool = False) -> bool:
-        """Whether a sync of its files has begun; without `now_ms`, whether one is due or not.
+        """Whether a sync of its files begins, now or in its turn; without `now_ms`, whether one is due or not.
 
-        None begins on a log that is being truncated: its checkpoint would be written over the one that says so.
+        One that has to wait begins with all that came meanwhile.
         """
-        if not partition.settled.is_set():
-            return False
         if partition in self._running:
             # When that one has ended, what is left to do is looked at again.
             self._wants_checkpoint |= {partition} if checkpoint else set()
+            return False
+        if len(self._running) >= self._at_once:
+            is_forced, has_checkpoint = self._queued.get(partition, (False, False))
+            self._queued[partition] = (is_forced or now_ms is None, has_checkpoint or checkpoint)
+            return True
+        return self._start(partition, now_ms, checkpoint)
+
+    def _start_next(self) -> None:
+        while self._queued and len(self._running) < self._at_once:
+            partition = next(iter(self._queued))
+            is_forced, checkpoint = self._queued.pop(partition)
+            if not self._start(partition, None if is_forced else self._clock.now_ms(), checkpoint):
+                self._catching_up.discard(partition)
+
+    def _start(self, partition: Partition, now_ms: int | None, checkpoint: bool) -> bool:
+        """None begins on a log that is being truncated: its checkpoint would be written over the one that says so."""
+        if not partition.settled.is_set():
             return False
         try:
             ticket = partition.log.begin_sync(now_ms, checkpoint=checkpoint)
@@ -140,10 +160,6 @@ class Flusher:
         if ticket is None:
             return False
         self._running.add(partition)
-        self._run(partition, ticket)
-        return True
-
-    def _run(self, partition: Partition, ticket: SyncTicket) -> None:
         started = self._loop.time()
 
         def done(future: Future[None]) -> None:
@@ -151,17 +167,22 @@ class Flusher:
             self._loop.call_soon_threadsafe(self._ended, partition, ticket, future.exception(), seconds)
 
         self._pool.submit(ticket.run).add_done_callback(done)
+        return True
 
     def _ended(self, partition: Partition, ticket: SyncTicket, error: BaseException | None, seconds: float) -> None:
         self._observe_seconds(seconds)
         self._running.discard(partition)
         self._catching_up.discard(partition)
-        if error is None:
-            self._finished(partition, ticket)
-        else:
-            self._failed(partition, error)
-        self._catch_up()
-        self._tell_watchers()
+        try:
+            if error is None:
+                self._finished(partition, ticket)
+            else:
+                self._failed(partition, error)
+        finally:
+            # Whatever bug one of them met: others wait for their turn.
+            self._start_next()
+            self._catch_up()
+            self._tell_watchers()
 
     def _finished(self, partition: Partition, ticket: SyncTicket) -> None:
         partition.log.finish_sync(ticket)
