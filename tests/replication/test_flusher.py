@@ -66,6 +66,23 @@ def test_a_sync_that_has_to_wait_for_others_begins_with_what_came_meanwhile() ->
     asyncio.run(life())
 
 
+def test_a_log_that_cannot_be_synced_waits_for_no_other() -> None:
+    async def life() -> None:
+        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:
+            busy = [await node.partition(f"busy-{number}") for number in range(SYNC_THREADS)]
+            failed = await node.partition("failed")
+            node.disk.syncs_may_run.clear()
+            for each in busy:
+                node.write(each, b"a")
+            await asyncio.sleep(0)
+            failed.log.fail("a disk that is gone")
+            node.flusher.request(failed, checkpoint=True)
+            await node.flusher.drained([failed])
+            assert not any(each.log.synced_offset for each in busy)
+
+    asyncio.run(life())
+
+
 def test_a_slow_sync_of_one_log_does_not_hold_up_another() -> None:
     async def life() -> None:
         async with world(PowerCutDisk()) as node:

@@ -128,8 +128,11 @@ class Flusher:
     def _sync(self, partition: Partition, now_ms: int | None, checkpoint: bool = False) -> bool:
         """Whether a sync of its files begins, now or in its turn; without `now_ms`, whether one is due or not.
 
-        One that has to wait begins with all that came meanwhile.
+        One that has to wait begins with all that came meanwhile. Where none can begin, none waits either: who drains the
+        log to truncate or delete it would wait for as long as others are busy.
         """
+        if not _may_sync(partition):
+            return False
         if partition in self._running:
             # When that one has ended, what is left to do is looked at again.
             self._wants_checkpoint |= {partition} if checkpoint else set()
@@ -143,13 +146,13 @@ class Flusher:
     def _start_next(self) -> None:
         while self._queued and len(self._running) < self._at_once:
             partition = next(iter(self._queued))
-            is_forced, checkpoint = self._queued.pop(partition)
+            is_forced, checkpoint = self._queued[partition]
             if not self._start(partition, None if is_forced else self._clock.now_ms(), checkpoint):
                 self._catching_up.discard(partition)
 
     def _start(self, partition: Partition, now_ms: int | None, checkpoint: bool) -> bool:
-        """None begins on a log that is being truncated: its checkpoint would be written over the one that says so."""
-        if not partition.settled.is_set():
+        self._queued.pop(partition, None)
+        if not _may_sync(partition):
             return False
         try:
             ticket = partition.log.begin_sync(now_ms, checkpoint=checkpoint)
@@ -159,7 +162,6 @@ class Flusher:
             return False
         if ticket is None:
             return False
-        self._running.add(partition)
         started = self._loop.time()
 
         def done(future: Future[None]) -> None:
@@ -167,13 +169,14 @@ class Flusher:
             self._loop.call_soon_threadsafe(self._ended, partition, ticket, future.exception(), seconds)
 
         self._pool.submit(ticket.run).add_done_callback(done)
+        self._running.add(partition)
         return True
 
     def _ended(self, partition: Partition, ticket: SyncTicket, error: BaseException | None, seconds: float) -> None:
-        self._observe_seconds(seconds)
         self._running.discard(partition)
         self._catching_up.discard(partition)
         try:
+            self._observe_seconds(seconds)
             if error is None:
                 self._finished(partition, ticket)
             else:
@@ -208,6 +211,11 @@ class Flusher:
     @staticmethod
     def _complain(event: str, partition: Partition, why: str) -> None:
         logger.error(event, extra={"topic": partition.topic, "partition": partition.index, "why": why})
+
+
+def _may_sync(partition: Partition) -> bool:
+    """None begins on a log that is being truncated: its checkpoint would be written over the one that says so."""
+    return partition.settled.is_set() and partition.log.failure is None
 
 
 def _is_missing(log: Log, offset: int) -> bool:
