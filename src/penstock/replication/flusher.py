@@ -128,8 +128,8 @@ class Flusher:
     def _sync(self, partition: Partition, now_ms: int | None, checkpoint: bool = False) -> bool:
         """Whether a sync of its files begins, now or in its turn; without `now_ms`, whether one is due or not.
 
-        One that has to wait begins with all that came meanwhile. Where none can begin, none waits either: who drains the
-        log to truncate or delete it would wait for as long as others are busy.
+        One that has to wait begins with all that came meanwhile. Where none can begin, none waits: whoever drains the log
+        to truncate or delete it would wait for as long as others are busy.
         """
         if not _may_sync(partition):
             return False
