@@ -17,6 +17,8 @@ _LANES = 2
 # Left alone, so that nothing else has to make room; and more than there is where memory was filled.
 _UNTOUCHED_BYTES = 32 * _MIB
 _TOUCHED_BYTES = 512 * _MIB
+# What producers and brokers keep in memory of what they write.
+_WORKING_BYTES = 256 * _MIB
 
 
 def describe() -> dict[str, str]:
@@ -54,15 +56,20 @@ def _read_lane(descriptor: int, lane: int, size_bytes: int) -> None:
         os.preadv(descriptor, [buffer], position)
 
 
-def settle() -> None:
-    """No measurement pays for dirty pages that the one before it left, nor for memory that the host has taken back."""
+def settle(wanted_bytes: int = 0) -> None:
+    """No measurement pays for dirty pages that the one before it left, nor for memory that the host has taken back, nor
+
+    for room in memory for `wanted_bytes` that it is about to write: older pages make it now.
+    """
     os.sync()
-    _touch_free_memory()
+    _touch_free_memory(wanted_bytes)
 
 
-def _touch_free_memory() -> None:
+def _touch_free_memory(wanted_bytes: int) -> None:
     """What the last measurement gave back, and what the kernel keeps free, is the host's again after two seconds."""
     size_bytes = min(_meminfo_bytes("MemFree") - _UNTOUCHED_BYTES, _TOUCHED_BYTES)
+    if wanted_bytes:
+        size_bytes = max(size_bytes, min(wanted_bytes + _WORKING_BYTES, _meminfo_bytes("MemAvailable") // 2))
     if size_bytes > 0:
         with mmap.mmap(-1, size_bytes) as memory:
             for position in range(0, size_bytes, mmap.PAGESIZE):

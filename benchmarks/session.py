@@ -86,7 +86,7 @@ class Session:
     def measure(self, peer_name: str, case: Case) -> Outcome | None:
         """None when the measurement failed; why went to `failed`."""
         cluster = self._clusters[peer_name]
-        settle()
+        settle(case.job.written_bytes() * self._durability.replicas)
         try:
             return generate(_aimed(case.job, cluster, case.topic))
         except LoadFailed as problem:

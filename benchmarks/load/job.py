@@ -47,7 +47,7 @@ class Job(msgspec.Struct, kw_only=True, frozen=True):
         raise TypeError(f"{type(self).__name__} is no kind of load")
 
     def written_bytes(self) -> int:
-        """What it leaves in the log, so that the runner can check for room."""
+        """What it leaves in the log: the runner sees to room for that, on the disk and in memory."""
         return 0
 
 
