@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 from random import Random
+from typing import Any
 
 import pytest
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, batch_of, bytes_at, contents, headers_in, sync
+from tests.storage.damaged_log import problem_at
+from tests.storage.test_compaction import compact
 from tests.storage.test_replica_append import batches, take
 
 from penstock.config.log import LogSettings
@@ -15,6 +18,7 @@ from penstock.errors import PenstockError, Problem
 from penstock.storage.holes import first_hole
 from penstock.storage.log import Log
 from penstock.wire.batch import stamp
+from penstock.wire.records import Record, build_batch
 
 SEGMENT = f"/log/{0:020d}"
 
@@ -69,6 +73,75 @@ def test_a_large_batch_with_a_flipped_base_offset_is_not_served_whatever_the_lim
     with pytest.raises(PenstockError) as refused:
         bytes_at(again, 6, max_bytes=max_bytes)
     assert refused.value.problem is Problem.CORRUPT_RECORDS
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_who_reads_on_from_a_gap_before_damage_is_told_of_it_every_time(is_first: bool) -> None:
+    """Also when somebody has found it before, who began right there; `is_first`: in a segment."""
+    disk = PowerCutDisk()
+    size = len(batches((0, 1, 1)))
+    settings: dict[str, Any] = {"segment_bytes": 2 * size + 10 if is_first else 10_000, "index_interval_bytes": 1}
+    log = opened(disk, **settings)
+    for offset in (0, 1, 5, 6, 7):
+        take(log, batches((offset, 1, 1)))
+    log.close()
+    (segment,) = [each for each in log.segments if each.base_offset <= 5 < each.next_offset]
+    disk.damage(segment.path + ".log", (0 if is_first else 2 * size) + size - 2, b"\xff\xff")
+    again = opened(disk, **settings)
+    for offset in (5, 2, 2, 3):
+        assert problem_at(again, offset) is Problem.CORRUPT_RECORDS
+    assert bytes_at(again, 2, upto=5) == b"", "nothing of what may be read is missing"
+    assert headers_in(bytes_at(again, 6))[0].base_offset == 6
+
+
+def keyed(*offsets: int) -> bytearray:
+    """Two keys, in turns."""
+    data = bytearray()
+    for offset in offsets:
+        batch = bytearray(build_batch([Record(0, NOW_MS, b"k%d" % (offset % 2), b"v" * 60)]))
+        stamp(batch, offset, 1)
+        data += batch
+    return data
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_an_empty_segment_behind_a_gap_that_goes_at_a_start_leaves_no_damage(is_clean: bool) -> None:
+    """Cut where its leader parts from it, in a gap, the log goes on in a new segment, for which there is no room."""
+    disk = PowerCutDisk()
+    settings: dict[str, Any] = {"segment_bytes": 250, "min_cleanable_dirty_ratio": 0.0}
+    log = opened(disk, **settings)
+    for offset in (0, 1, 2, 3, 4, 5, 10, 11):
+        take(log, keyed(offset))
+    sync(log)
+    log.truncate_to(9)
+    disk.fail_next("write", errno.ENOSPC, path_part=f"{9:020d}.log")
+    with pytest.raises(PenstockError):
+        take(log, keyed(9))
+    assert (log.segments[-1].base_offset, log.segments[-1].size) == (9, 0)
+    assert compact(log)
+    if is_clean:
+        log.close()
+    again = opened(disk, **settings)
+    assert (again.recovery.damage, again.end_offset) == ([], 9)
+    assert bytes_at(again, 6) == b""
+
+
+def test_known_damage_does_not_grow_over_the_gap_in_which_the_log_was_cut() -> None:
+    disk = PowerCutDisk()
+    log = opened(disk)
+    take(log, batches((0, 1, 1), (3, 1, 1)))
+    position = log.size_bytes
+    take(log, batches((4, 1, 1), (5, 1, 1), (9, 1, 1)))
+    log.close()
+    disk.damage(SEGMENT + ".log", position + 65, b"\xff\xff")
+    log = opened(disk)
+    assert problem_at(log, 4) is Problem.CORRUPT_RECORDS
+    log.truncate_to(7)
+    log.close()
+    for _ in range(2):
+        log = opened(disk)
+        assert (log.end_offset, [damage[:2] for segment in log.segments for damage in segment.damage]) == (7, [(4, 5)])
+        log.close()
 
 
 # Each segment takes three batches, and all but the first begin behind a gap.

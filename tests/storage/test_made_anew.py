@@ -34,6 +34,7 @@ def put_many(log: Log, *, keys: int, repeats: int) -> None:
 
 
 def begun(log: Log) -> Compaction:
+    sync(log)
     compaction = Compaction.begin(log, bound_offset=log.end_offset, now_ms=NOW_MS)
     assert compaction is not None
     return compaction

@@ -158,6 +158,16 @@ def test_a_truncated_log_has_none_until_it_grows_again(directory: Path) -> None:
     assert len(contents(log)) == 5
 
 
+def test_a_truncation_leaves_none_in_segments_that_were_closed_and_not_synced(directory: Path) -> None:
+    log = busy(directory, segment_bytes=5 * MIB)
+    for _ in range(2):
+        append(log, batch_of(LARGE))
+    assert len(log.segments) == 2 and spare_bytes(directory) > SLACK_BYTES
+    log.truncate_to(9)
+    assert spare_bytes(directory) <= SLACK_BYTES
+    assert len(contents(log)) == 9
+
+
 def test_scarce_room_is_left_to_others(directory: Path) -> None:
     class NearlyFull(LocalDisk):
         def space(self, path: str) -> Space:

@@ -11,7 +11,7 @@ import pytest
 from tests.disk.crash import CrashingDisk, PowerOff
 from tests.disk.power import PowerCutDisk
 from tests.storage.batches import NOW_MS, append, batch_of, contents, sync
-from tests.storage.damaged_log import DIRECTORY, everything_but, filled, opened
+from tests.storage.damaged_log import DIRECTORY, SEGMENT, everything_but, filled, opened
 from tests.storage.journaled_node import NothingKept
 
 from penstock.config.log import LogSettings
@@ -19,7 +19,7 @@ from penstock.errors import PenstockError
 from penstock.storage.compaction import Compaction
 from penstock.storage.doubt import MARK_NAME
 from penstock.storage.log import Log
-from penstock.units import HOUR_MS
+from penstock.units import DAY_MS, HOUR_MS
 from penstock.wire.records import Record, build_batch
 
 LATER_MS = NOW_MS + HOUR_MS
@@ -146,3 +146,19 @@ def test_offsets_that_are_gone_are_not_given_again_after_a_start_that_did_not_en
         everything_but(again, lost)
         assert again.end_offset == 12
         operations += 1
+
+
+@pytest.mark.parametrize("is_in_successor", [False, True])
+def test_it_speaks_of_epochs_in_the_segments_before_its_own(is_in_successor: bool) -> None:
+    """The one that it is in may be empty: then nothing else follows on the last batch of the one before."""
+    disk = PowerCutDisk()
+    log, positions = filled(disk, 5, flush_policy="os")
+    append(log, batch_of(b"4" * 40))
+    if is_in_successor:
+        log.roll_if_due(NOW_MS + 14 * DAY_MS)
+    positions.append(log.segments[0].size - len(batch_of(b"4" * 40)))
+    sync(log)
+    disk.damage(f"{SEGMENT}.log", positions[5] + 15, b"\x08")
+    again = opened(disk, flush_policy="os")
+    everything_but(again, {5})
+    again.begin_epoch(1)

@@ -62,9 +62,9 @@ class Compaction:
         """
         if log.failure is not None or "compact" not in log.settings.cleanup_policy:
             return None
-        if log.durable_offset > log.synced_offset or log.settings.flush_policy == "os":
-            # Until a checkpoint names what replaces them, a crash brings the old segments back as their files are.
-            bound_offset = min(bound_offset, log.synced_offset)
+        # Until a checkpoint names what replaces them, a crash brings the old segments back as their files are. What is
+        # committed may be in the page cache of this replica only: others have synced it.
+        bound_offset = min(bound_offset, log.synced_offset)
         dirty = dirty_range(
             [facts_of(segment) for segment in _closed(log)],
             _rules(log),

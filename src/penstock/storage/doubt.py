@@ -75,6 +75,9 @@ class SyncedMark(NamedTuple):
 
     def speaks_against(self, segment: Segment, position: int, header: BatchHeader) -> bool:
         """It was synced, and its offsets or its epoch had not come by then."""
+        if segment.base_offset < self.base_offset:
+            # What has grown there since is behind the mark.
+            return header.next_offset <= self.next_offset and header.leader_epoch > self.leader_epoch
         if (segment.base_offset, segment.generation) != self[:2] or position + header.size > self.size:
             return False
         return header.next_offset > self.next_offset or header.leader_epoch > self.leader_epoch

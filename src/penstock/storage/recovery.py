@@ -17,7 +17,7 @@ from penstock.disk.interface import Disk, File, write_fully
 from penstock.storage.checkpoint import CheckpointFiles
 from penstock.storage.core.aborted import AbortedTransaction
 from penstock.storage.core.checkpoint import Checkpoint, SegmentRow
-from penstock.storage.core.damage import Damage
+from penstock.storage.core.damage import Damage, known_end
 from penstock.storage.core.leader_epochs import LeaderEpochs
 from penstock.storage.core.log_files import (
     CHECKPOINT_NAME,
@@ -135,8 +135,9 @@ class Recovery:
         last = self._segments[-1] if self._segments else None
         written_end = last.next_offset if last else 0
         end_offset = max(written_end, self._start_offset, self._synced_offset)
-        if last is not None and written_end < self._vouched_end() and self._synced_offset > self._start_offset:
-            self._damaged(last, Damage(written_end, self._synced_offset, last.size, last.size))
+        seen_end = known_end(written_end, last.damage) if last else 0
+        if last is not None and seen_end < self._vouched_end() and self._synced_offset > self._start_offset:
+            self._damaged(last, Damage(seen_end, self._synced_offset, last.size, last.size))
         self._epochs.cut_start(self._start_offset)
         start_offset = self._start_offset
         if not self._segments and end_offset > start_offset:
@@ -166,11 +167,12 @@ class Recovery:
         )
 
     def _vouched_end(self) -> int:
-        """A compacted log that was truncated may end behind its last batch."""
+        """Where the log ends at the earliest: one with gaps that was truncated ends behind its last batch or damage."""
         if self._synced_offset > self._checkpoint.recovery_offset:
             return self._synced_offset
-        if self._checkpoint.segments and not (last := self._checkpoint.segments[-1]).damage:
-            return last.next_offset
+        rows = [row for row in self._checkpoint.segments if row.size or row.damage]
+        if rows:
+            return known_end(rows[-1].next_offset, rows[-1].damage)
         return self._checkpoint.recovery_offset
 
     def _take_up(self, base_offset: int, generation: int, row: SegmentRow | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from penstock.disk.interface import Disk, File
 from penstock.storage.core.checkpoint import SegmentRow
-from penstock.storage.core.damage import Damage
+from penstock.storage.core.damage import Damage, known_end
 from penstock.storage.core.known_bytes import KnownBytes
 from penstock.storage.core.log_files import LOG_SUFFIX, SUFFIXES, segment_stem
 from penstock.storage.core.retention import SegmentFacts
@@ -79,8 +79,7 @@ class Segment:
     def facts(self) -> SegmentFacts:
         newest_ms = self.max_timestamp_ms if self.max_timestamp_ms >= 0 else self.created_ms
         # What is lost behind its last batch is retained, too: as an error.
-        next_offset = max(self.next_offset, *[damage.next_offset for damage in self.damage], 0)
-        return SegmentFacts(next_offset, self.size, newest_ms)
+        return SegmentFacts(known_end(self.next_offset, self.damage), self.size, newest_ms)
 
     def file(self) -> File:
         """For reads of what is asked for, and checked; all others go through `to_scan`."""

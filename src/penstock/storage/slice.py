@@ -6,6 +6,7 @@ import logging
 
 from penstock.disk.interface import Buffer, File
 from penstock.errors import PenstockError, Problem
+from penstock.storage.core.damage import Damage
 from penstock.storage.core.known_bytes import PAGE_BYTES
 from penstock.storage.core.selection import Query, Selection, large_batches, select
 from penstock.storage.segment import Segment
@@ -84,7 +85,8 @@ class SearchedSlice(Slice):
             return None
         is_behind = _is_behind_damage(self._segment, position)
         selection = select(data, available, expected, self._query, is_behind=is_behind)
-        if selection.needed or (selection.fault and selection.start == selection.end):
+        is_empty, stopped_at = selection.start == selection.end, position + selection.end
+        if selection.needed or (is_empty and (selection.fault or self._known_damage_at(stopped_at))):
             # Rare, and not worth a second way to do it without blocking.
             self._forget_missing(position + selection.end + selection.needed)
             return None
@@ -187,6 +189,8 @@ class SearchedSlice(Slice):
             if selection.fault and selection.start == selection.end:
                 raise self._damaged(position + selection.end, selection.expected_offset)
         self._check_still_there()
+        if selection.start == selection.end and (damage := self._known_damage_at(position + selection.end)) is not None:
+            raise damage.error()
         self._loaded = (position + selection.start, selection.end - selection.start)
         return _part(data, selection)
 
@@ -219,6 +223,13 @@ class SearchedSlice(Slice):
             expected, is_behind = selection.expected_offset, is_behind or selection.end > 0
             # With the header behind it, which tells a gap from a base offset that is damaged.
             span = max(selection.needed, query.max_bytes) + HEADER_BYTES
+
+    def _known_damage_at(self, position: int) -> Damage | None:
+        """Known damage that begins there, before all that may be read: who comes from a gap before it is told, too."""
+        for damage in self._segment.damage:
+            if damage.position == position and damage.first_offset < self._query.upto:
+                return damage
+        return None
 
     def _damaged(self, position: int, expected_offset: int) -> PenstockError:
         self._check_still_there()

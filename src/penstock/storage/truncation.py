@@ -7,6 +7,7 @@ from typing import NamedTuple
 from penstock.storage.core.producer_state import NO_TRANSACTION, ProducerStates
 from penstock.storage.doubt import remove_mark
 from penstock.storage.producer_replay import replay_producers
+from penstock.storage.room import give_back
 from penstock.storage.segment import Segment
 from penstock.storage.state import LogState
 
@@ -61,6 +62,8 @@ def settle_truncation(log: LogState) -> None:
     log.gather_checkpoint(for_good=True)()
     log.checkpoint_written(None)
     log.commit.everything_synced()
+    for segment in log.segments:
+        give_back(segment)
     log.synced_offset = log.durable_offset = log.end_offset
     log.synced_bytes = log.durable_bytes = log.appended_bytes
 

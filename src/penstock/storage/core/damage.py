@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.errors import PenstockError, Problem
@@ -21,3 +22,8 @@ class Damage(NamedTuple):
             f"the records from offset {self.first_offset} to {self.next_offset - 1} are damaged on disk and cannot be "
             f"read. Continue reading at offset {self.next_offset}, or delete records before offset {self.next_offset}",
         )
+
+
+def known_end(next_offset: int, damage: Sequence[Damage]) -> int:
+    """Behind all that is known to have been in a segment, damaged or not."""
+    return max(next_offset, *[each.next_offset for each in damage], 0)
