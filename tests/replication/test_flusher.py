@@ -83,6 +83,47 @@ def test_a_log_that_cannot_be_synced_waits_for_no_other() -> None:
     asyncio.run(life())
 
 
+def test_who_drains_a_log_that_is_to_be_truncated_waits_for_no_other_although_it_was_queued() -> None:
+    async def life() -> None:
+        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:
+            busy = [await node.partition(f"busy-{number}") for number in range(SYNC_THREADS)]
+            queued = await node.partition("queued")
+            node.disk.syncs_may_run.clear()
+            for each in (*busy, queued):
+                node.write(each, b"a")
+            await asyncio.sleep(0)
+            queued.settled.clear()
+            await node.flusher.drained([queued])
+            assert not any(each.log.synced_offset for each in (*busy, queued))
+            queued.settled.set()
+            node.flusher.request(queued)
+            node.disk.syncs_may_run.set()
+            await node.flusher.drained([*busy, queued])
+            assert all(each.log.synced_offset for each in (*busy, queued))
+
+    asyncio.run(life())
+
+
+def test_a_log_with_nothing_to_sync_waits_for_no_other() -> None:
+    """Housekeeping asks for all of them, and who drains one would wait."""
+
+    async def life() -> None:
+        async with asyncio.timeout(WAIT_S), world(PowerCutDisk()) as node:
+            busy = [await node.partition(f"busy-{number}") for number in range(SYNC_THREADS)]
+            idle = await node.partition("idle")
+            node.write(idle, b"a")
+            await node.flusher.drained([idle])
+            node.disk.syncs_may_run.clear()
+            for each in busy:
+                node.write(each, b"a")
+            await asyncio.sleep(0)
+            node.flusher.request(idle)
+            await node.flusher.drained([idle])
+            assert not any(each.log.synced_offset for each in busy)
+
+    asyncio.run(life())
+
+
 def test_a_slow_sync_of_one_log_does_not_hold_up_another() -> None:
     async def life() -> None:
         async with world(PowerCutDisk()) as node:

@@ -12,6 +12,7 @@ from penstock.clock import Clock
 from penstock.errors import Problem
 from penstock.replication.journal_commits import JournalCommits
 from penstock.replication.partition import Partition
+from penstock.storage.due import wants_sync
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log, SyncTicket
 
@@ -70,6 +71,10 @@ class Flusher:
 
     async def drained(self, partitions: Collection[Partition]) -> None:
         """Returns when of these no sync is in flight or asked for, however busy others are."""
+        for partition in self._queued.keys() & set(partitions):
+            if not _may_sync(partition):
+                self._queued.pop(partition)
+                self._catching_up.discard(partition)
         while any(map(self._is_busy, partitions)):
             await self._next_news()
 
@@ -128,8 +133,8 @@ class Flusher:
     def _sync(self, partition: Partition, now_ms: int | None, checkpoint: bool = False) -> bool:
         """Whether a sync of its files begins, now or in its turn; without `now_ms`, whether one is due or not.
 
-        One that has to wait begins with all that came meanwhile. Where none can begin, none waits: whoever drains the log
-        to truncate or delete it would wait for as long as others are busy.
+        One that has to wait begins with all that came meanwhile. Where none can begin, or nothing is to be done, none
+        waits: whoever drains the log to truncate or delete it would wait for as long as others are busy.
         """
         if not _may_sync(partition):
             return False
@@ -138,6 +143,8 @@ class Flusher:
             self._wants_checkpoint |= {partition} if checkpoint else set()
             return False
         if len(self._running) >= self._at_once:
+            if not wants_sync(partition.log, now_ms, checkpoint=checkpoint):
+                return False
             is_forced, has_checkpoint = self._queued.get(partition, (False, False))
             self._queued[partition] = (is_forced or now_ms is None, has_checkpoint or checkpoint)
             return True
@@ -147,11 +154,11 @@ class Flusher:
         while self._queued and len(self._running) < self._at_once:
             partition = next(iter(self._queued))
             is_forced, checkpoint = self._queued[partition]
+            self._queued.pop(partition)
             if not self._start(partition, None if is_forced else self._clock.now_ms(), checkpoint):
                 self._catching_up.discard(partition)
 
     def _start(self, partition: Partition, now_ms: int | None, checkpoint: bool) -> bool:
-        self._queued.pop(partition, None)
         if not _may_sync(partition):
             return False
         try:
@@ -195,6 +202,7 @@ class Flusher:
         self._wants_checkpoint.discard(partition)
 
     def _failed(self, partition: Partition, error: BaseException) -> None:
+        self._wants_checkpoint.discard(partition)
         text = (
             f"fdatasync of {partition.topic}-{partition.index} failed: {error}. Check the disk, then restart this node"
         )

@@ -17,6 +17,7 @@ from penstock.replication.flusher import Flusher
 from penstock.replication.partition import Partition
 from penstock.replication.settling import Settling
 from penstock.storage.core.leader_epochs import EpochEnd
+from penstock.storage.due import sync_is_due
 from penstock.storage.holes import keep_holes
 from penstock.storage.replica_append import append_replicated
 from penstock.storage.restart import restart_at
@@ -143,7 +144,7 @@ class FollowerLogs:
             self._complaints.pop(partition, None)
         start = following.on_appended(step)
         partition.learn_high_watermark()
-        if log.sync_is_due(now_ms):
+        if sync_is_due(log, now_ms):
             self._flusher.request(partition)
         if start is not None:
             is_moving = partition in self._moving

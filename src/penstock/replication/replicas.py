@@ -26,6 +26,7 @@ from penstock.replication.partition import NOT_LEADING, Partition
 from penstock.replication.record_deletion import RecordDeletion
 from penstock.replication.roles import Roles
 from penstock.replication.waiters import HANDING_OVER
+from penstock.storage.due import sync_is_due
 from penstock.storage.log import Appended
 from penstock.wire.batch import TRANSACTIONAL, BatchHeader
 from penstock.wire.batch_rules import check_produced, check_timestamp
@@ -160,7 +161,7 @@ class Replicas:
         if header.base_sequence > 0 and header.producer_id >= 0:
             check_start(partition, header, now_ms)
         appended = partition.append(records, header, now_ms)
-        if partition.log.sync_is_due(now_ms):
+        if sync_is_due(partition.log, now_ms):
             self._flusher.request(partition)
         return appended
 

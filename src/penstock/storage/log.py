@@ -15,6 +15,7 @@ from penstock.storage.core.leader_epochs import EpochEnd
 from penstock.storage.core.producer_state import ProducedBatch, ProducerEntry
 from penstock.storage.deletion import Deletion, apply_retention
 from penstock.storage.doubt import doubtful, forget_word, has_word, remove_mark
+from penstock.storage.due import has_to_save, wants_sync
 from penstock.storage.ended import end_transaction
 from penstock.storage.gaps import says_gaps
 from penstock.storage.journal_share import JournalShare
@@ -203,15 +204,11 @@ class Log(LogState):
         With `now_ms`, None as well while flush.policy=os does not ask for a sync yet. With `checkpoint`, and when the
         log has fallen idle, also what only the next start would miss. Raises OSError; then nothing has changed.
         """
-        if self.failure is not None or self.commit.in_flight:
+        if self.failure is not None or self.commit.in_flight or not wants_sync(self, now_ms, checkpoint=checkpoint):
             return None
-        unsaved = (checkpoint or (now_ms is not None and self.is_idle(now_ms))) and self.has_unsaved
+        unsaved = has_to_save(self, now_ms, checkpoint=checkpoint)
         if unsaved and now_ms is not None:
             self.tried_checkpoint_ms = now_ms
-        if self.end_offset == self.synced_offset and not unsaved:
-            return None
-        if now_ms is not None and not unsaved and not self.sync_is_due(now_ms):
-            return None
         then = self.gather_checkpoint() if unsaved or self.checkpoint_is_due() else None
         try:
             room = self.growth.at_sync(self.disk, self.active, self.settings, self.appended_bytes, self.last_append_ms)

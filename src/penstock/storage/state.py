@@ -35,15 +35,10 @@ logger = logging.getLogger(__name__)
 # keep recovery of one log to about that tenth, and cost a few syncs of small files each.
 CHECKPOINT_BYTES = 128 * MIB
 CHECKPOINT_BATCHES = 40_000
-# How much only the operating system may have of a file for which nobody waits (flush.policy=os, or the journal has it),
-# before a sync bounds what recovery must read.
-UNSYNCED_BYTES = 64 * MIB
 # A log to which nothing was appended for this to twice this long writes a checkpoint and lets its descriptor go.
 IDLE_MS = 15 * SECOND_MS
 # Descriptors and indexes of closed segments that are kept for the next reader.
 _WARM_SEGMENTS = 4
-# How many closed segments may wait for a sync for which nobody waits; each keeps its descriptor until then.
-_UNSYNCED_SEGMENTS = 16
 
 
 class LogState:
@@ -203,18 +198,6 @@ class LogState:
         self.size_bytes += new.size - sum(segment.size for segment in old)
         self.replaced += [(now_ms + self.settings.file_delete_delay_ms, segment) for segment in old]
         return True
-
-    def sync_is_due(self, now_ms: int) -> bool:
-        """By flush.policy; of what nobody waits for, before recovery would have too much to read."""
-        settings = self.settings
-        return (
-            (settings.flush_policy == "acked" and self.end_offset > self.durable_offset)
-            or self.end_offset - self.synced_offset >= settings.flush_messages
-            or now_ms - self.unsynced_since_ms >= settings.flush_ms
-            or self.appended_bytes - self.synced_bytes >= UNSYNCED_BYTES
-            or self.commit.rolled_count >= _UNSYNCED_SEGMENTS
-            or self.checkpoint_is_due()
-        )
 
     def is_idle(self, now_ms: int) -> bool:
         """A checkpoint that fails counts as work too: what is in its way, as a full disk, lasts, and is in the way of
