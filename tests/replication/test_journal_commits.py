@@ -145,6 +145,25 @@ def test_who_waits_for_a_journal_that_fails_is_served_all_the_same(caplog: pytes
     asyncio.run(life())
 
 
+def test_what_only_a_journal_that_fails_has_is_synced_behind_the_sync_that_is_running() -> None:
+    """Nobody waits for it, so nothing else would soon."""
+
+    async def life() -> None:
+        async with world(PowerCutDisk()) as node:
+            one, two = await journaled(node, "one", "two")
+            node.disk.hold_syncs_of("/one/")
+            node.flusher.request(one, checkpoint=True)
+            await asyncio.sleep(0)
+            await all_of([committed(node, one, b"in the journal alone")])
+            assert (one.log.synced_offset, one.log.durable_offset) == (1, 2)
+            node.disk.fail("sync", path_part="/journal/")
+            await all_of([committed(node, two, b"a")])
+            node.disk.syncs_may_run.set()
+            await until_synced(node, one, 2)
+
+    asyncio.run(life())
+
+
 def test_a_journal_without_room_is_tried_again_when_there_may_be_some() -> None:
     async def life() -> None:
         async with world(PowerCutDisk()) as node:

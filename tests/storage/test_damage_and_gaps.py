@@ -94,6 +94,22 @@ def test_who_reads_on_from_a_gap_before_damage_is_told_of_it_every_time(is_first
     assert headers_in(bytes_at(again, 6))[0].base_offset == 6
 
 
+def test_a_gap_before_damage_that_may_not_be_read_yet_is_no_damage() -> None:
+    disk = PowerCutDisk()
+    settings: dict[str, Any] = {"segment_bytes": 3 * len(batches((0, 1, 1))) + 10}
+    log = opened(disk, **settings)
+    take(log, batches((0, 1, 1), (1, 1, 1), (2, 1, 1)))
+    take(log, batches((10, 1, 1)))
+    log.truncate_to(5)
+    take(log, batches((6, 2, 1)))
+    log.close()
+    disk.remove(log.segments[-1].path + ".log")
+    again = opened(disk, **settings)
+    for offset in (3, 4):
+        assert bytes_at(again, offset, upto=5) == b""
+        assert problem_at(again, offset) is Problem.CORRUPT_RECORDS
+
+
 def keyed(*offsets: int) -> bytearray:
     """Two keys, in turns."""
     data = bytearray()

@@ -97,3 +97,20 @@ def test_what_a_synced_segment_became_is_kept(length: int) -> None:
     again.close()
     opened(disk, segment_bytes=450)
     assert disk.open(last.path + ".log").read(0, length) == b"?" * length
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_segment_that_is_gone_does_not_hide_what_the_one_before_has_lost(policy: str) -> None:
+    """Not after a truncation either, which takes the last damage with it."""
+    disk = PowerCutDisk()
+    log, positions = filled(disk, 6, segment_bytes=350, cleanup_policy=policy)
+    log.close()
+    first, second = log.segments
+    assert second.base_offset == 3
+    disk.remove(second.path + ".log")
+    disk.replace(first.path + ".log", disk.open(first.path + ".log").read(0, positions[1]))
+    again = opened(disk, segment_bytes=350, cleanup_policy=policy)
+    everything_but(again, {1, 2, 3, 4, 5})
+    again.truncate_to(4)
+    append(again, batch_of(b"new"))
+    everything_but(again, set(range(1, again.end_offset - 1)))

@@ -50,8 +50,9 @@ class Flusher:
         self._running: set[Partition] = set()
         # Whose turn comes when one of those has ended: whether in any case, and whether with a checkpoint.
         self._queued: dict[Partition, tuple[bool, bool]] = {}
-        # Asked for while a sync was running.
+        # Asked for while a sync was running: a checkpoint, and another sync in any case.
         self._wants_checkpoint: set[Partition] = set()
+        self._wants_another: set[Partition] = set()
         self._watching: list[asyncio.Future[None]] = []
         # Their files must be synced before the journal can go on in its other file.
         self._behind: deque[Partition] = deque()
@@ -141,6 +142,7 @@ class Flusher:
         if partition in self._running:
             # When that one has ended, what is left to do is looked at again.
             self._wants_checkpoint |= {partition} if checkpoint else set()
+            self._wants_another |= {partition} if now_ms is None else set()
             return False
         if len(self._running) >= self._at_once:
             if not wants_sync(partition.log, now_ms, checkpoint=checkpoint):
@@ -200,9 +202,13 @@ class Flusher:
         # What came in while the disk worked goes out with the next sync, together.
         self.request(partition, checkpoint=partition in self._wants_checkpoint)
         self._wants_checkpoint.discard(partition)
+        if partition in self._wants_another:
+            self._wants_another.discard(partition)
+            self._sync(partition, None)
 
     def _failed(self, partition: Partition, error: BaseException) -> None:
         self._wants_checkpoint.discard(partition)
+        self._wants_another.discard(partition)
         text = (
             f"fdatasync of {partition.topic}-{partition.index} failed: {error}. Check the disk, then restart this node"
         )

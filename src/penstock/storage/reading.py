@@ -36,7 +36,7 @@ def find_slice(log: LogState, offset: int, max_bytes: int, upto: int, at_least_o
     if offset >= segment.next_offset:
         # Compaction took the end of this segment; but a gap is not passed over to what is lost behind it.
         for damage in segment.damage:
-            if damage.next_offset > offset:
+            if damage.next_offset > offset and damage.first_offset < upto:
                 raise damage.error()
         following = log.segment_after(segment)
         if following is None or following.base_offset >= upto:

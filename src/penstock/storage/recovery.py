@@ -117,7 +117,7 @@ class Recovery:
         # Where a segment's valid bytes end although its file goes on.
         self._bad_tails: dict[Segment, int] = {}
         # What the checkpoint vouches for in files of which there is less. The journal may have the rest.
-        self._vouched_sizes: dict[Segment, int] = {}
+        self._vouched: dict[Segment, SegmentRow] = {}
 
     def run(self) -> Recovered:
         rows = {row.base_offset: row for row in self._checkpoint.segments}
@@ -170,10 +170,8 @@ class Recovery:
         """Where the log ends at the earliest: one with gaps that was truncated ends behind its last batch or damage."""
         if self._synced_offset > self._checkpoint.recovery_offset:
             return self._synced_offset
-        rows = [row for row in self._checkpoint.segments if row.size or row.damage]
-        if rows:
-            return known_end(rows[-1].next_offset, rows[-1].damage)
-        return self._checkpoint.recovery_offset
+        ends = [known_end(row.next_offset, row.damage) for row in self._checkpoint.segments if row.size or row.damage]
+        return ends[-1] if ends else self._checkpoint.recovery_offset
 
     def _take_up(self, base_offset: int, generation: int, row: SegmentRow | None) -> None:
         segment = Segment(self._disk, self._directory, base_offset, self._now_ms, generation=generation)
@@ -195,7 +193,7 @@ class Recovery:
         else:
             segment.start_indexes()
             if row is not None and is_vouched and size < row.size:
-                self._vouched_sizes[segment] = row.size
+                self._vouched[segment] = row
         if segment.size < size or self._is_journaled(segment):
             self._changed[segment] = segment.size
             self._scan(segment, size)
@@ -321,7 +319,7 @@ class Recovery:
 
     def _judge_tails(self) -> None:
         """A bad tail is torn if nothing valid is behind it and it was not synced; else it is damage."""
-        dropped = False
+        found = len(self._segments)
         while self._segments and self._segments[-1].size == 0:
             empty = self._segments[-1]
             if empty in self._bad_tails and empty.base_offset < self._synced_offset:
@@ -329,13 +327,12 @@ class Recovery:
             self._segments.pop()
             self.report.torn_bytes += self._bad_tails.pop(empty, 0)
             empty.remove_files()
-            dropped = True
-        if dropped:
+        if len(self._segments) < found:
             # A power cut would bring it back, perhaps in the middle of what is appended until then.
             self._disk.sync_directory(self._directory)
         for segment, following in pairwise(self._segments):
             file_size = self._bad_tails.pop(segment, segment.size)
-            is_shortened = segment.size < self._vouched_sizes.get(segment, 0)
+            is_shortened = self._is_shortened(segment)
             if file_size > segment.size or is_shortened or self._has_lost(segment, following):
                 first_offset = segment.next_offset
                 if self._may_have_gaps and file_size == segment.size and not is_shortened:
@@ -343,7 +340,10 @@ class Recovery:
                     first_offset = max(first_offset, self._checkpoint.recovery_offset)
                 self._damaged(segment, Damage(first_offset, following.base_offset, segment.size, file_size))
                 segment.size = file_size
-        if self._segments and (last := self._segments[-1]) in self._bad_tails:
+        if not self._segments:
+            return
+        last = self._segments[-1]
+        if last in self._bad_tails:
             if last.next_offset >= self._synced_offset:
                 self.report.torn_bytes += self._bad_tails.pop(last) - last.size
                 last.file().truncate(last.size)
@@ -351,6 +351,12 @@ class Recovery:
                 end = self._bad_tails[last]
                 self._damaged(last, Damage(last.next_offset, self._synced_offset, last.size, end))
                 last.size, last.next_offset = end, self._synced_offset
+        elif self._is_shortened(last):
+            # Said of itself: what is missing behind it does not cover this.
+            self._damaged(last, Damage(last.next_offset, self._vouched[last].next_offset, last.size, last.size))
+
+    def _is_shortened(self, segment: Segment) -> bool:
+        return segment in self._vouched and segment.size < self._vouched[segment].size
 
     def _has_lost(self, segment: Segment, following: Segment) -> bool:
         """Whether there was something between these two that no checkpoint vouches for, and that was not deleted."""
