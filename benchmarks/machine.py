@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import platform
 import threading
+from array import array
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import confluent_kafka
@@ -19,6 +23,10 @@ _UNTOUCHED_BYTES = 32 * _MIB
 _TOUCHED_BYTES = 512 * _MIB
 # What producers and brokers keep in memory of what they write.
 _WORKING_BYTES = 256 * _MIB
+# Linux tells a host of free blocks of 2 MiB.
+_PAGES_TOLD_OF = 512
+# Of an entry of /proc/PID/pagemap.
+_FRAME_BITS = (1 << 55) - 1
 
 
 def describe() -> dict[str, str]:
@@ -56,24 +64,54 @@ def _read_lane(descriptor: int, lane: int, size_bytes: int) -> None:
         os.preadv(descriptor, [buffer], position)
 
 
-def settle(wanted_bytes: int = 0) -> None:
-    """No measurement pays for dirty pages that the one before it left, nor for memory that the host has taken back, nor
+@contextmanager
+def settled(wanted_bytes: int = 0) -> Iterator[None]:
+    """For one measurement: it pays for no dirty pages that the one before it left, for no memory that the host has
 
-    for room in memory for `wanted_bytes` that it is about to write: older pages make it now.
+    taken back, nor for room in memory for `wanted_bytes` that it is about to write. Older pages make it now.
     """
     os.sync()
-    _touch_free_memory(wanted_bytes)
-
-
-def _touch_free_memory(wanted_bytes: int) -> None:
-    """What the last measurement gave back, and what the kernel keeps free, is the host's again after two seconds."""
     size_bytes = min(_meminfo_bytes("MemFree") - _UNTOUCHED_BYTES, _TOUCHED_BYTES)
     if wanted_bytes:
         size_bytes = max(size_bytes, min(wanted_bytes + _WORKING_BYTES, _meminfo_bytes("MemAvailable") // 2))
-    if size_bytes > 0:
-        with mmap.mmap(-1, size_bytes) as memory:
-            for position in range(0, size_bytes, mmap.PAGESIZE):
-                memory[position] = 1
+    with ExitStack() as stack:
+        if size_bytes > 0:
+            _free_for_us(stack.enter_context(mmap.mmap(-1, size_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)))
+        yield
+
+
+def _free_for_us(memory: mmap.mmap) -> None:
+    """The kernel has it, and the host does not hear of it: it is told of large blocks that are free as a whole, within
+
+    two seconds, and of each of them a page stays in use. Where nobody may know which block a page is of, one page does.
+    """
+    for position in range(0, len(memory), mmap.PAGESIZE):
+        memory[position] = 1
+    pages = len(memory) // mmap.PAGESIZE
+    seen: set[int] = set()
+    start = 0
+    for page, frame in enumerate(_frames(memory, pages)):
+        if (block := frame // _PAGES_TOLD_OF) not in seen:
+            seen.add(block)
+            _give_back(memory, start, page)
+            start = page + 1
+    _give_back(memory, start, pages)
+
+
+def _frames(memory: mmap.mmap, pages: int) -> array[int]:
+    """Where in the machine's memory each page is; zeros for who may not know."""
+    anchor = ctypes.c_char.from_buffer(memory)
+    first = ctypes.addressof(anchor) // mmap.PAGESIZE
+    del anchor
+    entries = array("Q")
+    with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
+        entries.frombytes(os.pread(pagemap.fileno(), pages * entries.itemsize, first * entries.itemsize))
+    return array("Q", [entry & _FRAME_BITS for entry in entries])
+
+
+def _give_back(memory: mmap.mmap, start: int, end: int) -> None:
+    if start < end:
+        memory.madvise(mmap.MADV_DONTNEED, start * mmap.PAGESIZE, (end - start) * mmap.PAGESIZE)
 
 
 def _meminfo_bytes(field: str) -> int:

@@ -13,7 +13,7 @@ from types import TracebackType
 import msgspec
 from benchmarks.cases import Case, Scale, by_topic, warm_up
 from benchmarks.load.job import Job, LoadFailed, Outcome
-from benchmarks.machine import settle
+from benchmarks.machine import settled
 from benchmarks.peers.broker import Cluster, Durability, Peer, PeerUnavailable
 from benchmarks.topics import create_topic
 from confluent_kafka import KafkaException
@@ -86,9 +86,9 @@ class Session:
     def measure(self, peer_name: str, case: Case) -> Outcome | None:
         """None when the measurement failed; why went to `failed`."""
         cluster = self._clusters[peer_name]
-        settle(case.job.written_bytes() * self._durability.replicas)
         try:
-            return generate(_aimed(case.job, cluster, case.topic))
+            with settled(case.job.written_bytes() * self._durability.replicas):
+                return generate(_aimed(case.job, cluster, case.topic))
         except LoadFailed as problem:
             self._failed(f"{self._durability.value}/{case.name} on {peer_name}: {problem}")
         try:

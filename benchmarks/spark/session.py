@@ -11,7 +11,7 @@ from types import TracebackType
 
 from benchmarks.load.job import LoadFailed
 from benchmarks.load.produce import Produce
-from benchmarks.machine import settle
+from benchmarks.machine import settled
 from benchmarks.peers.broker import Durability
 from benchmarks.peers.penstock import Penstock
 from benchmarks.session import generate
@@ -91,9 +91,8 @@ class SparkSide:
             sink_topic=_SINK_TOPIC,
             checkpoint=str(self._directory / f"checkpoint-{self._runs}"),
         )
-        settle()
         try:
-            with Meter(self.jvm_pid, self.broker_pids) as meter:
+            with settled(), Meter(self.jvm_pid, self.broker_pids) as meter:
                 told = case.work.run(place)
         except PySparkException as error:
             raise LoadFailed(str(error).partition("\n")[0]) from error
