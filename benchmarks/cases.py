@@ -57,7 +57,7 @@ class Scale:
 FULL = Scale(
     produce_bytes=600_000_000,
     small_messages=1_500_000,
-    synced_bytes=600_000_000,
+    synced_bytes=1_500_000_000,
     small_batch_bytes=300_000_000,
     single_messages=64_000,
     read_bytes=500_000_000,
@@ -98,7 +98,7 @@ def all_cases(scale: Scale) -> list[Case]:
         *_fsync_cases(scale),
         *_default_cases(scale),
         *_replicated_cases(Durability.RF3_OS, scale.produce_bytes // 2, scale),
-        *_replicated_cases(Durability.RF3_FSYNC, scale.synced_bytes // 2, scale),
+        *_replicated_cases(Durability.RF3_FSYNC, scale.produce_bytes // 2, scale),
     ]
 
 

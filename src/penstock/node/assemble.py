@@ -81,8 +81,8 @@ from penstock.transactions.markers import Markers
 logger = logging.getLogger(__name__)
 
 # Threads that wait for the disk. Syncs have their own, so that no cold read delays an acknowledgement.
-# A sync takes processor time, too: more at once than there are processors only makes each of them cover less.
-SYNC_THREADS = max(2, min(4, os.cpu_count() or 2))
+# So many keep a disk busy while some of them wait for it; more only make each sync cover less.
+SYNC_THREADS = 4
 READ_THREADS = 4
 UPKEEP_THREADS = 1
 # Between two collections: about a thousand requests.
