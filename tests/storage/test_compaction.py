@@ -266,7 +266,6 @@ def test_damage_ends_it_and_is_known_afterwards() -> None:
     sync(log)
     victim = log.segments[1]
     disk.damage(victim.path + ".log", 100, b"\xff\xff\xff")
-    sync(log)
     compaction = Compaction.begin(log, bound_offset=log.end_offset, now_ms=NOW_MS)
     assert compaction is not None
     with pytest.raises(PenstockError) as refusal:
