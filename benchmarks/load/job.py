@@ -52,7 +52,7 @@ class Job(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Meter:
-    """Time and CPU between entry and exit, of the brokers and of this process."""
+    """Time and CPU between entry and exit, of the brokers and of this process; entered again, it adds to them."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -60,11 +60,11 @@ class Meter:
         self._coordinator_cpu_s = 0.0
 
     def __enter__(self) -> Meter:
-        self._machine_cpu_s = -usage.machine_cpu_s()
-        self._broker_cpu_s = -usage.cpu_s(*self._job.broker_pids)
-        self._coordinator_cpu_s = -usage.cpu_s(*self._job.coordinator_pids)
-        self._generator_cpu_s = -time.process_time()
-        self._elapsed_s = -time.monotonic()
+        self._machine_cpu_s -= usage.machine_cpu_s()
+        self._broker_cpu_s -= usage.cpu_s(*self._job.broker_pids)
+        self._coordinator_cpu_s -= usage.cpu_s(*self._job.coordinator_pids)
+        self._generator_cpu_s -= time.process_time()
+        self._elapsed_s -= time.monotonic()
         return self
 
     def __exit__(

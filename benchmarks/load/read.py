@@ -15,18 +15,22 @@ _CHUNK = 1000
 
 
 class Read(Job, tag="read", frozen=True):
-    """One consumer reads the first `messages` of a topic that was filled before."""
+    """One consumer reads the first `messages` of a topic that was filled before, from the start `times` over."""
 
     messages: int
+    times: int = 1
 
     def run(self) -> Outcome:
         arrivals = Arrivals(self)
-        consumer = new_consumer(self, "catch-up")
-        with Meter(self) as meter:
-            consumer.assign([TopicPartition(self.topic, each.partition, 0) for each in arrivals.partitions])
-            receive(consumer, self.messages)
-        consumer.close()
-        return meter.outcome(self.messages)
+        meter = Meter(self)
+        for _ in range(self.times):
+            # One that has come to the end has a fetch waiting there, and would begin anew only when that is answered.
+            consumer = new_consumer(self, "catch-up")
+            with meter:
+                consumer.assign([TopicPartition(self.topic, each.partition, 0) for each in arrivals.partitions])
+                receive(consumer, self.messages)
+            consumer.close()
+        return meter.outcome(self.messages * self.times)
 
 
 class FanOut(Job, tag="fan-out", frozen=True):
