@@ -15,7 +15,7 @@ from penstock.units import MIB
 CALM: Final = 0.5
 # So much may lie in buffers that are kept for their connections' next requests: enough for a few producers with
 # large batches. With more of them, mapping a buffer anew costs less than a megabyte for each that happens to connect.
-KEPT_BYTES: Final = 8 * MIB
+KEPT_BYTES: Final = 4 * MIB
 
 
 class RequestMemory:

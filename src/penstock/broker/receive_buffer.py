@@ -10,7 +10,7 @@ from penstock.broker.memory import RequestMemory
 from penstock.units import KIB, MIB
 
 # Thousands of idle connections must be cheap, so a buffer starts (and ends) small.
-SMALL_BYTES: Final = 4 * KIB
+SMALL_BYTES: Final = KIB
 # Up to here a buffer grows without asking: most requests fit, and reads stay large.
 FREE_BYTES: Final = 64 * KIB
 # Kafka's producers send no more than this in one request unless told to.
