@@ -75,6 +75,13 @@ def test_large_batches_that_follow_on_each_other_have_room_ahead_of_them(directo
     assert (directory / f"{0:020}.log").stat().st_size == log.size_bytes
 
 
+def test_a_sync_that_covers_one_of_them_gives_none_back(directory: Path) -> None:
+    log = busy(directory)
+    for _ in range(2):
+        write(log, bytes(999_000), count=1)
+        assert spare_bytes(directory) >= MIB
+
+
 @pytest.mark.parametrize(("value", "apart_ms"), [(bytes(100 * KIB), 1), (LARGE, 2 * SECOND_MS)], ids=["small", "slow"])
 def test_what_comes_in_small_or_slowly_takes_what_it_needs(directory: Path, value: bytes, apart_ms: int) -> None:
     log = opened(directory)

@@ -15,9 +15,9 @@ from penstock.telemetry.broker import BrokerMetrics
 from penstock.units import KIB
 from penstock.wire.stored_batches import StoredBatches
 
-# A client that sends without reading is not read from while so many of its replies wait. Kafka's clients keep at most
-# five requests in flight; the rest is for clients that pipeline more.
-MAX_WAITING_REPLIES: Final = 64
+# A client that sends without reading is not read from while so many of its replies wait. Kafka's own keep at most five
+# requests in flight, but a producer of librdkafka a hundred megabytes: with fewer here, syncs would cover less.
+MAX_WAITING_REPLIES: Final = 256
 # What the client leaves unread beyond this keeps its next request waiting.
 WRITE_BUFFER_BYTES: Final = 64 * KIB
 

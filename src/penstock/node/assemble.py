@@ -82,7 +82,7 @@ logger = logging.getLogger(__name__)
 
 # Threads that wait for the disk. Syncs have their own, so that no cold read delays an acknowledgement.
 # So many keep a disk busy while some of them wait for it; more only make each sync cover less.
-SYNC_THREADS = 4
+SYNC_THREADS = 6
 READ_THREADS = 4
 UPKEEP_THREADS = 1
 # Between two collections: about a thousand requests.

@@ -17,8 +17,9 @@ from penstock.storage.segment import Segment
 from penstock.storage.unasked import forget_end
 from penstock.units import MIB, SECOND_MS
 
-# So much in such a time: logs that grow more slowly, of which there may be thousands, take what they need.
-_BULK_BYTES: Final = MIB
+# So much in such a time, and less than one large batch, which may be all that a sync covers: logs that grow more
+# slowly, of which there may be thousands, take what they need.
+_BULK_BYTES: Final = MIB // 2
 _BULK_MS: Final = SECOND_MS
 # What comes from one sync to the next this often, so that room for the next two is always there.
 _SYNCS_AHEAD: Final = 4
