@@ -9,7 +9,7 @@ import platform
 import threading
 from array import array
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import confluent_kafka
@@ -25,6 +25,8 @@ _TOUCHED_BYTES = 512 * _MIB
 _WORKING_BYTES = 256 * _MIB
 # Linux tells a host of free blocks of 2 MiB.
 _PAGES_TOLD_OF = 512
+# Which Python does not name.
+_MADV_COLD = 20
 # Of an entry of /proc/PID/pagemap.
 _FRAME_BITS = (1 << 55) - 1
 
@@ -85,6 +87,9 @@ def _free_for_us(memory: mmap.mmap) -> None:
 
     two seconds, and of each of them a page stays in use. Where nobody may know which block a page is of, one page does.
     """
+    # In whole blocks as far as there are any, which the kernel makes by moving others' pages: now, not when it is asked
+    # for large pieces for what is written.
+    _advise(memory, mmap.MADV_HUGEPAGE, 0, len(memory))
     for position in range(0, len(memory), mmap.PAGESIZE):
         memory[position] = 1
     pages = len(memory) // mmap.PAGESIZE
@@ -93,9 +98,17 @@ def _free_for_us(memory: mmap.mmap) -> None:
     for page, frame in enumerate(_frames(memory, pages)):
         if (block := frame // _PAGES_TOLD_OF) not in seen:
             seen.add(block)
+            # What is kept stays a page: as a part of a block that is one it would keep all of it.
+            _advise(memory, _MADV_COLD, page * mmap.PAGESIZE, mmap.PAGESIZE)
             _give_back(memory, start, page)
             start = page + 1
     _give_back(memory, start, pages)
+
+
+def _advise(memory: mmap.mmap, advice: int, start: int, length: int) -> None:
+    # A kernel without it has nothing to be told.
+    with suppress(OSError):
+        memory.madvise(advice, start, length)
 
 
 def _frames(memory: mmap.mmap, pages: int) -> array[int]:
