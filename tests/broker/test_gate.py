@@ -51,8 +51,8 @@ def heartbeat(member: str) -> bytes:
 
 
 def sent(gate: Gate, caller: Caller, member: str) -> Later[Buffers]:
-    reply, pipelined, _ = gate.start(memoryview(heartbeat(member)), caller)
-    assert isinstance(reply, Later) and not pipelined
+    reply, most, _ = gate.start(memoryview(heartbeat(member)), caller)
+    assert isinstance(reply, Later) and most == 0
     return reply
 
 

@@ -64,6 +64,12 @@ def test_what_a_client_announces_costs_nothing_before_it_arrives() -> None:
     assert buffer.capacity <= FREE_BYTES
 
 
+def test_a_stream_of_small_requests_gets_larger_reads_wherever_they_end() -> None:
+    buffer = ReceiveBuffer(RequestMemory(64 * MIB), LIMITS.check_prefix)
+    receive(buffer, frame(196) * 1000)
+    assert buffer.capacity == FREE_BYTES
+
+
 def test_an_idle_buffer_gives_its_memory_back() -> None:
     memory = RequestMemory(64 * MIB)
     buffer = ReceiveBuffer(memory, LIMITS.check_prefix)

@@ -8,11 +8,12 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.broker.api import Buffers, CloseConnection
-from penstock.broker.replies import MAX_WAITING_REPLIES, WRITE_BUFFER_BYTES, Replies
+from penstock.broker.replies import MOST_ROWS_WAITING, MOST_WAITING, WRITE_BUFFER_BYTES, Replies
 from penstock.broker.reply_memory import ReplyMemory
 from penstock.later import Later
 from penstock.telemetry.broker import BrokerMetrics
@@ -77,11 +78,11 @@ def test_whatever_comes_first_replies_leave_in_order(ready_at: list[int | None],
         for index, when in enumerate(ready_at):
             text = f"<{index}>".encode()
             if when is None:
-                owner.replies.add([text], True)
+                owner.replies.add([text], MOST_WAITING)
             else:
                 waiting: Later[Buffers] = Later()
                 later.append((when, waiting, text))
-                owner.replies.add(waiting, True)
+                owner.replies.add(waiting, MOST_WAITING)
         owner.replies.flush()
         seed.shuffle(later)
         for number in range(6):
@@ -100,7 +101,7 @@ def test_replies_of_one_turn_leave_in_one_write() -> None:
         owner = Owner()
         waiting: list[Later[Buffers]] = [Later() for _ in range(5)]
         for each in waiting:
-            owner.replies.add(each, True)
+            owner.replies.add(each, MOST_WAITING)
         for index in (3, 1, 0, 2):
             waiting[index].complete([f"{index}".encode()])
         assert owner.link.writes == []
@@ -118,7 +119,7 @@ def test_large_replies_do_not_wait_for_the_end_of_the_turn() -> None:
 
     async def run() -> None:
         owner = Owner()
-        owner.replies.add([bytes(WRITE_BUFFER_BYTES)], True)
+        owner.replies.add([bytes(WRITE_BUFFER_BYTES)], MOST_WAITING)
         assert len(owner.sent) == WRITE_BUFFER_BYTES
 
     asyncio.run(run())
@@ -129,9 +130,9 @@ def test_a_reply_that_must_not_be_overtaken_blocks_until_it_is_there() -> None:
         owner = Owner()
         first: Later[Buffers] = Later()
         serial: Later[Buffers] = Later()
-        owner.replies.add(first, True)
+        owner.replies.add(first, MOST_WAITING)
         assert not owner.replies.blocked
-        owner.replies.add(serial, False)
+        owner.replies.add(serial, 0)
         assert owner.replies.blocked
         first.complete([b"first"])
         assert owner.replies.blocked
@@ -141,13 +142,14 @@ def test_a_reply_that_must_not_be_overtaken_blocks_until_it_is_there() -> None:
     asyncio.run(run())
 
 
-def test_only_so_many_replies_wait() -> None:
+@pytest.mark.parametrize("most", [MOST_WAITING, MOST_ROWS_WAITING])
+def test_only_so_many_replies_wait(most: int) -> None:
     async def run() -> None:
         owner = Owner()
-        waiting: list[Later[Buffers]] = [Later() for _ in range(MAX_WAITING_REPLIES)]
+        waiting: list[Later[Buffers]] = [Later() for _ in range(most)]
         for index, each in enumerate(waiting):
             assert not owner.replies.blocked, index
-            owner.replies.add(each, True)
+            owner.replies.add(each, most)
         assert owner.replies.blocked
         for each in reversed(waiting[:3]):
             each.complete([b"x"])
@@ -156,18 +158,52 @@ def test_only_so_many_replies_wait() -> None:
     asyncio.run(run())
 
 
+def test_one_that_may_be_large_lets_fewer_wait_until_none_does() -> None:
+    async def run() -> None:
+        owner = Owner()
+        waiting: list[Later[Buffers]] = [Later() for _ in range(MOST_WAITING)]
+        owner.replies.add(waiting[0], MOST_WAITING)
+        for each in waiting[1:]:
+            assert not owner.replies.blocked
+            owner.replies.add(each, MOST_ROWS_WAITING)
+        assert owner.replies.blocked
+        for each in waiting:
+            each.complete([b"x"])
+        for _ in range(MOST_WAITING):
+            owner.replies.add(Later(), MOST_ROWS_WAITING)
+        assert not owner.replies.blocked
+
+    asyncio.run(run())
+
+
+def test_answers_that_stand_behind_one_that_waits_take_little_memory() -> None:
+    async def run() -> None:
+        owner = Owner()
+        for _ in range(2):
+            first: Later[Buffers] = Later()
+            owner.replies.add(first, MOST_ROWS_WAITING)
+            owner.replies.add([bytes(WRITE_BUFFER_BYTES - 1)], MOST_WAITING)
+            assert not owner.replies.blocked
+            owner.replies.add([b"x"], MOST_WAITING)
+            assert owner.replies.blocked
+            first.complete([b"first"])
+            assert not owner.replies.blocked
+
+    asyncio.run(run())
+
+
 def test_what_a_client_leaves_unread_counts_until_it_reads() -> None:
     async def run() -> None:
         owner = Owner()
         owner.link.on_stalled = owner.replies.pause
-        owner.replies.add([bytes(MIB)], True)
+        owner.replies.add([bytes(MIB)], MOST_WAITING)
         assert owner.replies.unread
         assert owner.memory.held_bytes == MIB
-        owner.replies.add([bytes(MIB)], True)
+        owner.replies.add([bytes(MIB)], MOST_WAITING)
         assert owner.memory.held_bytes == 2 * MIB
         owner.replies.resume()
         assert (owner.replies.unread, owner.memory.held_bytes) == (False, 0)
-        owner.replies.add([bytes(MIB)], True)
+        owner.replies.add([bytes(MIB)], MOST_WAITING)
         assert owner.memory.held_bytes == MIB
         owner.replies.drop()
         assert owner.memory.held_bytes == 0
@@ -182,7 +218,7 @@ def test_a_reply_that_can_only_be_to_hang_up_lets_those_before_it_leave() -> Non
         bad: Later[Buffers] = Later()
         last: Later[Buffers] = Later()
         for each in (first, bad, last):
-            owner.replies.add(each, True)
+            owner.replies.add(each, MOST_WAITING)
         bad.fail(CloseConnection("enough"))
         last.complete([b"last"])
         await turn()
@@ -200,8 +236,8 @@ def test_a_connection_that_has_gone_is_freed_at_once_whatever_still_waits_for_it
     async def run() -> None:
         owner = Owner()
         late: Later[Buffers] = Later()
-        owner.replies.add([b"ready"], True)
-        owner.replies.add(late, False)
+        owner.replies.add([b"ready"], MOST_WAITING)
+        owner.replies.add(late, 0)
         gone = weakref.ref(owner)
         owner.replies.drop()
         del owner
@@ -220,8 +256,8 @@ def test_what_comes_after_the_end_goes_nowhere() -> None:
     async def run() -> None:
         owner = Owner()
         late: Later[Buffers] = Later()
-        owner.replies.add([b"ready"], True)
-        owner.replies.add(late, True)
+        owner.replies.add([b"ready"], MOST_WAITING)
+        owner.replies.add(late, MOST_WAITING)
         owner.replies.end()
         late.complete([b"late"])
         await turn()

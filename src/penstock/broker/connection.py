@@ -115,10 +115,10 @@ class Connection:
         """Starts every request that is there, as far as nothing stands in the way."""
         try:
             while not self._blocked() and (frame := self._buffer.next_frame()) is not None:
-                reply, pipelined, throttle_ms = self._dispatch.start(frame, self._caller)
+                reply, most, throttle_ms = self._dispatch.start(frame, self._caller)
                 if throttle_ms:
                     self._throttle(throttle_ms)
-                self.replies.add(reply, pipelined)
+                self.replies.add(reply, most)
         except (Malformed, CloseConnection) as reason:
             self.hang_up(str(reason))
             return

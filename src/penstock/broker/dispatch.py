@@ -15,20 +15,23 @@ from penstock.broker.failed import failed_response
 from penstock.broker.pressure import Pressure
 from penstock.broker.receive_buffer import FREE_BYTES
 from penstock.broker.refusals import note_errors
+from penstock.broker.replies import MOST_ROWS_WAITING, MOST_WAITING
 from penstock.later import Later
 from penstock.rpc.core.call import BROKER_CLIENT_ID
 from penstock.telemetry.broker import BrokerMetrics
 from penstock.telemetry.histogram import Histogram
 from penstock.telemetry.usage import NO_TOPIC, Usage, tenant_of
 from penstock.wire.framing import Malformed, RequestHeader, read_request_header
+from penstock.wire.produce_request import OneBatch
 from penstock.wire.schemas import API_VERSIONS, api_name
 from penstock.wire.versions import decode, encode
 
 logger = logging.getLogger(__name__)
 
 
-# The reply; whether it may be overtaken while it is not there; how long the client has to be kept waiting, in ms.
-Outcome = tuple[Buffers | Later[Buffers], bool, int]
+# The reply; how many may wait together with it, 0 if no other request may start before it is there; how long the client
+# has to be kept waiting, in ms.
+Outcome = tuple[Buffers | Later[Buffers], int, int]
 
 
 class Entry:
@@ -65,24 +68,27 @@ class Dispatch:
         if entry is None:
             raise CloseConnection(f"{api_name(api_key)} is not served here: ask with ApiVersions what is")
         if not entry.oldest <= api_version <= entry.newest:
-            return self._unsupported(entry, header, caller), True, 0
+            return self._unsupported(entry, header, caller), MOST_WAITING, 0
         if entry.usage is not None and not caller.is_forwarded and client_id != BROKER_CLIENT_ID:
             entry.usage.count(caller.tenant, NO_TOPIC, 0, 0, 1)
         started = perf_counter()
         throttle_ms = self._throttle_ms() if len(frame) > FREE_BYTES else 0
         try:
-            answer = entry.handler.start(self._read(entry, header, frame), caller)
+            request = self._read(entry, header, frame)
+            most = MOST_ROWS_WAITING if isinstance(request, OneBatch) else MOST_WAITING
+            answer = entry.handler.start(request, caller)
             if not isinstance(answer, Later):
-                return self._pack(entry, header, started, throttle_ms, answer), True, throttle_ms
+                return self._pack(entry, header, started, throttle_ms, answer), most, throttle_ms
         except (Malformed, CloseConnection):
             raise
         except Exception as error:
+            most = MOST_WAITING
             answer = Later[Any]()
             answer.fail(error)
         reply: Later[Buffers] = Later()
         self._metrics.requests_in_flight += 1
         answer.when_done(lambda done: self._finish(entry, header, started, throttle_ms, done, reply))
-        return reply, entry.api.pipelined, throttle_ms
+        return reply, most if entry.api.pipelined else 0, throttle_ms
 
     def _throttle_ms(self) -> int:
         """For large requests only: small ones take nothing from the memory that is short, and a heartbeat that waits

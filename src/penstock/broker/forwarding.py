@@ -105,7 +105,7 @@ class ForwardedRequests:
     """What other brokers send on to this one, the controller, on behalf of their clients."""
 
     def __init__(
-        self, handlers: Iterable[Handler], start: Callable[[memoryview, Caller], tuple[Any, bool, int]]
+        self, handlers: Iterable[Handler], start: Callable[[memoryview, Caller], tuple[Any, int, int]]
     ) -> None:
         self._keys = {handler.api.key for handler in handlers if handler.api.on_controller}
         self._start = start

@@ -65,4 +65,4 @@ class Gate:
         # No request of this connection starts before this one is answered.
         self._waiting[caller.number] = serve
         caller.when_gone = forget
-        return reply, False, 0
+        return reply, 0, 0

@@ -77,17 +77,18 @@ class ReceiveBuffer:
     def make_room(self, in_turn: bool = False) -> bool:
         """After the frames were taken: room for what comes next. False: no memory now, stop reading."""
         pending = self._end - self._start
+        filled = self._end == self._size
         if pending == 0:
-            # A read that filled the buffer had more behind it: larger reads cost less per byte.
-            filled = self._end == self._size
             self._start = self._end = 0
-            if filled and self._size < FREE_BYTES:
-                self._size = min(FREE_BYTES, 2 * self._size)
+            if filled:
+                self._widen()
             return True
         whole = self._check_prefix(self._view[self._start : self._end]) or 0
-        if self._start + whole > self._size or self._end == self._size:
+        if self._start + whole > self._size or filled:
             self._move_to_front()
         if self._end < self._size:
+            if filled:
+                self._widen()
             return True
         # By what has arrived, not by what a client announces: 100 MB promised costs nothing. Whoever waited gets what
         # most requests need, so that it does not wait again with what it holds.
@@ -102,6 +103,11 @@ class ReceiveBuffer:
     def close(self) -> None:
         self._start = self._end = 0
         self._resize(SMALL_BYTES)
+
+    def _widen(self) -> None:
+        """A read that filled the buffer had more behind it: larger reads cost less per byte."""
+        if self._size < FREE_BYTES:
+            self._size = min(FREE_BYTES, 2 * self._size)
 
     def _grow(self, size: int, in_turn: bool) -> bool:
         held = self._charged(self._size)

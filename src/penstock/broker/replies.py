@@ -16,8 +16,10 @@ from penstock.units import KIB
 from penstock.wire.stored_batches import StoredBatches
 
 # A client that sends without reading is not read from while so many of its replies wait. Kafka's own keep at most five
-# requests in flight, but a producer of librdkafka a hundred megabytes: with fewer here, syncs would cover less.
-MAX_WAITING_REPLIES: Final = 256
+# requests in flight; the rest is for clients that pipeline more.
+MOST_WAITING: Final = 64
+# If each is a row. A producer of librdkafka has a hundred megabytes in flight: with fewer here, syncs would cover less.
+MOST_ROWS_WAITING: Final = 256
 # What the client leaves unread beyond this keeps its next request waiting.
 WRITE_BUFFER_BYTES: Final = 64 * KIB
 
@@ -53,10 +55,11 @@ class Replies:
         "_loop",
         "_memory",
         "_metrics",
+        "_most",
         "_out",
         "_out_bytes",
+        "_ready_bytes",
         "_seen_unread_bytes",
-        "_serial",
         "_transport",
         "_waiting",
         "blocked",
@@ -74,8 +77,10 @@ class Replies:
         # Some of it is still in a file.
         self._has_stored = False
         self._flush_armed = False
-        # The last one that waits must not be overtaken.
-        self._serial = False
+        # How many may wait, and what there is of answers that needed no time but stand behind one that does, since
+        # nothing waited.
+        self._most = MOST_ROWS_WAITING
+        self._ready_bytes = 0
         self._held_bytes = 0
         self._seen_unread_bytes = 0
         # No further request may start: the last reply must not be overtaken, or too many wait.
@@ -92,20 +97,28 @@ class Replies:
         self._loop = asyncio.get_running_loop()
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
 
-    def add(self, reply: Buffers | Later[Buffers], pipelined: bool) -> None:
-        """Not `pipelined`: no request behind it starts before the reply is there. Raises CloseConnection."""
+    def add(self, reply: Buffers | Later[Buffers], most: int) -> None:
+        """`most`: how many may wait together with this one. 0: no request behind it starts before the reply is there.
+
+        Raises CloseConnection.
+        """
         if not isinstance(reply, Later):
             if not self._waiting:
                 self._put(reply)
                 return
+            self._ready_bytes += sum(map(len, reply))
             reply = Later.of(reply)
         elif reply.done and not self._waiting:
             self._put(reply.result())
             return
         self._waiting.append(reply)
-        self._serial = not pipelined
-        self.blocked = self._serial or len(self._waiting) >= MAX_WAITING_REPLIES
+        if most < self._most:
+            self._most = most
+        self.blocked = self._is_full()
         reply.when_done(self._complete)
+
+    def _is_full(self) -> bool:
+        return len(self._waiting) >= self._most or self._ready_bytes >= WRITE_BUFFER_BYTES
 
     def _complete(self, _: Later[Buffers]) -> None:
         waiting = self._waiting
@@ -117,7 +130,10 @@ class Replies:
         except CloseConnection as reason:
             self._connection.hang_up(str(reason))
             return
-        self.blocked = bool(waiting) and (self._serial or len(waiting) >= MAX_WAITING_REPLIES)
+        if not waiting:
+            self._most = MOST_ROWS_WAITING
+            self._ready_bytes = 0
+        self.blocked = self._is_full()
         if not self._flush_armed:
             # One write for all replies of this turn of the loop.
             self._flush_armed = True

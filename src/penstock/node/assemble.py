@@ -43,6 +43,7 @@ from penstock.node.handlers import Parts, handlers_of
 from penstock.node.kept_usage import KeptUsage
 from penstock.node.last_stop import LastStop
 from penstock.node.machines import machine_factory, transactions_factory
+from penstock.node.pools import started_pool
 from penstock.node.reports import (
     GroupLags,
     failed_journal,
@@ -140,7 +141,7 @@ async def running(settings: Settings, clock: Clock, disk: Disk) -> AsyncIterator
         cluster = ClusterNode(settings, store, joined.cluster_id, clock)
         image = cluster.image
         syncs, reads, upkeep = (
-            stack.enter_context(ThreadPoolExecutor(threads, thread_name_prefix=name))
+            stack.enter_context(started_pool(threads, name))
             for threads, name in ((SYNC_THREADS, "sync"), (READ_THREADS, "read"), (UPKEEP_THREADS, "upkeep"))
         )
         log_metrics = LogMetrics(metrics, lambda: log_sizes(replicas))
